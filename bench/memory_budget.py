@@ -20,10 +20,12 @@ from typing import Any
 
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.specs import ModelSettings
-from assay.models.download.named import NAMED_MODELS, open_named
+from assay.models.download.named import NAMED_MODELS
 from assay.models.engine import cpu_layers as tuning
 from assay.models.engine import engine as engines
 from assay.models.engine import memory
+from assay.models.registry import open_named
+from assay.models.runtime import release_memory
 
 WORDS = ("river", "rose", "two", "feet", "Sunday", "small", "boat", "came", "bread", "milk", "letters", "town")
 
@@ -84,7 +86,7 @@ def measure(model: Any, setting: Setting, requests: list[Request]) -> tuple[floa
     """Seconds of the processor and bytes above the loaded model."""
     loaded = model._loaded()
     model._engine = engines.Engine(loaded.network, loaded.choice, loaded.rates)
-    memory.release_memory()
+    release_memory()
     before = resident()
     with applied(setting), watched() as most:
         began = time.process_time()
@@ -92,7 +94,9 @@ def measure(model: Any, setting: Setting, requests: list[Request]) -> tuple[floa
             pass
         seconds = time.process_time() - began
     tuning.undo_all(loaded.network.module)
-    tuning.patch_layers(loaded.network.module, loaded.choice.reader.loops if loaded.choice.reader is not None else None)
+    tuning.patch_layers(
+        loaded.network.module, loaded.choice.reader.c_kernels if loaded.choice.reader is not None else None
+    )
     return seconds, most[0] - before
 
 

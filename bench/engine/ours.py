@@ -57,7 +57,7 @@ class Ours:
         before, started = self._counter.tokens, time.perf_counter()
         answers = dict(self._model.respond(requests))
         whole = time.perf_counter() - started
-        account = getattr(self._model, "account", None)
+        meter = getattr(self._model, "account", None)
         counted = self._counter.tokens - before
         self._counter.attach()  # the first run has loaded the weights
         describe = getattr(self._model, "description", dict)
@@ -65,11 +65,11 @@ class Ours:
             "answers": [as_answer(answers[place]) for place in range(len(requests))],
             "whole_seconds": whole,
             # Without an account, encoding is counted in: against ourselves.
-            "seconds": getattr(account, "seconds", whole),
-            "tokens": getattr(account, "tokens", None) or counted,
+            "seconds": getattr(meter, "seconds", whole),
+            "tokens": getattr(meter, "tokens", None) or counted,
             "embedded": counted,
-            "head_rows": getattr(account, "head_rows", None),
-            "pairs": getattr(account, "attention_pairs", None),
+            "head_rows": getattr(meter, "head_rows", None),
+            "pairs": getattr(meter, "attention_pairs", None),
             "notices": list(self._model.notices()),
             "description": {name: str(value) for name, value in describe().items()},
         }

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.comparisons import CompareOptions, DocumentValues, PairedScore
+from assay.core.recorded_values import DocumentValues
 from assay.core.scores import Estimate, Sample
 from assay.core.specs import MetricSpec, Scoring
 from assay.scoring.aggregate import aggregate_task
 from assay.studies.paired.differences import compare_pairs, with_adjusted_intervals
 from assay.studies.paired.matching import SystemEntry, match_documents
+from assay.studies.paired.paired_values import CompareOptions, PairedScore
 from assay.studies.paired.verdicts import with_verdicts
 
 Floats = NDArray[np.float64]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
-from assay.core.comparisons import CompareOptions, PairedScore
 from assay.core.scores import Estimate
+from assay.studies.paired.paired_values import CompareOptions, PairedScore
 from bench.levels.evaluating import EVALUATIONS, Floats, Rate, comparison_of, comparisons_of, coverage, findings
 from bench.levels.scores import cluster_names, clustered_outcomes
 from bench.levels.statistics import labels

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.core.comparisons import CompareOptions, DocumentValues
+from assay.core.recorded_values import DocumentValues
 from assay.stats.sign_flip import sign_flip_test
 from assay.studies.paired.differences import PairedComparison, compare_pairs
 from assay.studies.paired.matching import SystemEntry, match_documents
 from assay.studies.paired.over_tasks import overall_scores
+from assay.studies.paired.paired_values import CompareOptions
 from bench.levels.evaluating import Rate, generator_of
 
 DOCUMENTS = 200

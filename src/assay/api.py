@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Union, cast
 
 from assay.core.arguments import parse_arguments
 from assay.core.call_checks import checked
-from assay.core.comparisons import DetectOptions
+from assay.core.detect_options import DetectOptions
 from assay.core.errors import ArgumentError, Fault, UserError
 from assay.core.packages import RequiredPackage
 from assay.core.protocols import Model, Task
@@ -39,12 +39,12 @@ from assay.tasks.scoring_overrides import scoring_changes
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from assay.core.comparisons import RunComparison
-    from assay.core.matrices import Matrix
-    from assay.core.studies import Study
     from assay.store.trained_models import FittedModel
-    from assay.studies.explain.values import Explanation
-    from assay.studies.methods.methods import EvaluatedModel, StudyOptions
+    from assay.studies.compare.compare_values import RunComparison
+    from assay.studies.explain.explain_values import Explanation
+    from assay.studies.matrix.matrix_values import Matrix
+    from assay.studies.methods.evaluate_methods import EvaluatedModel, MethodsOptions
+    from assay.studies.methods.methods_values import MethodsStudy
 
 Tasks = Union[str, Path, Task, Sequence[Union[str, Path, Task]]]
 # Where the store is: a file, the user's own when None, `:memory:` for none, or a store that is open already.
@@ -208,7 +208,7 @@ def study_methods(
     needs: Sequence[RequiredPackage] = (),
     listener: Listener = ignore,
     **settings: Unpack[Settings],
-) -> Study:
+) -> MethodsStudy:
     """Every way of picking an answer on the same answers, side by side.
 
     Args:
@@ -222,13 +222,13 @@ def study_methods(
         listener: is told what happens.
         **settings: as on the command line, see `Settings`; `model_args` are for models without settings of their own.
     """
-    from assay.studies.methods import methods as studies
+    from assay.studies.methods import evaluate_methods as studies
 
     _check_whole(settings)
     _check_study(settings)
     given = _split_tasks(tasks)
     chat = bool(settings.get("apply_chat_template"))
-    options = studies.read_study_options(styles, methods, phrase, settings.get("rotations", False), chat)
+    options = studies.read_methods_options(styles, methods, phrase, settings.get("rotations", False), chat)
     plain = cast(Settings, {key: value for key, value in settings.items() if key not in ("rotations", "style")})
     evaluated_models = _evaluated_models(models, given, options, plain)
     with _store(store) as opened:
@@ -263,13 +263,16 @@ def _check_study(settings: Settings) -> None:
 
 
 def _evaluated_models(
-    models: str | Model | Sequence[str | Model], tasks: Sequence[str | Task], options: StudyOptions, settings: Settings
+    models: str | Model | Sequence[str | Model],
+    tasks: Sequence[str | Task],
+    options: MethodsOptions,
+    settings: Settings,
 ) -> list[EvaluatedModel]:
     """The models of a study under names that tell them apart."""
-    from assay.studies.methods.methods import EvaluatedModel, with_study_options
+    from assay.studies.methods.evaluate_methods import EvaluatedModel, with_methods_options
 
     rows = model_rows(models, settings)
-    specs = [with_study_options(make_spec(row.name, (), **row.settings), tasks, options) for row in rows]
+    specs = [with_methods_options(make_spec(row.name, (), **row.settings), tasks, options) for row in rows]
     return [EvaluatedModel(row.label, spec, row.model) for row, spec in zip(rows, specs, strict=True)]
 
 
@@ -297,7 +300,7 @@ def evaluate_matrix(
         **settings: as on the command line, see `Settings`; `model_args` are for models without settings of their own.
     """
     from assay.studies.matrix.fill import fill_matrix
-    from assay.studies.methods.methods import EvaluatedModel
+    from assay.studies.methods.evaluate_methods import EvaluatedModel
 
     _check_whole(settings)
     wanted = _split_tasks(tasks)
@@ -385,7 +388,7 @@ def explain(
         store: the store that holds both.
         listener: is told what happens.
     """
-    from assay.studies.explain.explain import explain as explain_runs
+    from assay.studies.explain.explain_runs import explain as explain_runs
 
     wanted = [] if tasks is None else _split_tasks(tasks)
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
@@ -444,8 +447,8 @@ def compare(
         store: the store that holds the runs.
         listener: is told what happens.
     """
-    from assay.core.comparisons import CompareOptions
-    from assay.studies.compare.compare import compare as compare_runs
+    from assay.studies.compare.compare_runs import compare as compare_runs
+    from assay.studies.paired.paired_values import CompareOptions
 
     names, objects = _names_and_objects(tasks)
     titles = (*names, *(item.card.name for item in objects))

@@ -135,7 +135,7 @@ def test_a_file_that_cannot_be_written_costs_itself_alone(
 
     monkeypatch.setattr(os, "replace", full)
     done = run(cli, folder, "colours,sometimes", "-o", tmp_path / "out", "--log_samples")
-    assert done.code == 2 and "No space left on device. Every answer is safe in the store" in done.err
+    assert done.code == 2 and "No space left on device. All answers are stored" in done.err
     assert "acc" in done.out and done.out.count("written: ") == 2
     written = sorted(path.name.partition("_20")[0] for path in (tmp_path / "out").rglob("*.json*"))
     assert written == ["results", "samples_sometimes"]

@@ -21,7 +21,7 @@ def two_runs(cli: Cli, task_folder: Path, *other: str, model: str = "dummy") -> 
 def test_the_same_runs_differ_in_nothing(cli: Cli, task_folder: Path) -> None:
     done = cli("explain", *two_runs(cli, task_folder))
     assert done.code == 0
-    assert "of 20 documents that both scored, 0 are better in the second, 0 worse" in done.out
+    assert "of 20 documents that both scored, 0 are better in the second run, 0 worse" in done.out
     assert done.out.endswith("Nothing differs: the same model, documents, requests and scoring.\n")
 
 
@@ -38,7 +38,7 @@ def test_as_markdown_and_as_json(cli: Cli, task_folder: Path) -> None:
     runs = two_runs(cli, task_folder, "--limit", "5")
     page = cli("explain", *runs, "--markdown").out
     assert page.startswith(f"# run {runs[0]}") and "\n## colours\n" in page
-    assert "```diff\ndocuments asked: 20 → 5\n" in page
+    assert "```diff\ndocuments evaluated: 20 → 5\n" in page
     data = json.loads(cli("explain", *runs, "--json").out)
     assert data["runs"] == list(runs)
     assert [cause["kind"] for cause in data["tasks"][0]["causes"]] == ["dataset"]
@@ -46,13 +46,13 @@ def test_as_markdown_and_as_json(cli: Cli, task_folder: Path) -> None:
 
 def test_a_model_without_tokens_is_told(cli: Cli, task_folder: Path) -> None:
     done = cli("explain", *two_runs(cli, task_folder, "--limit", "5"), "--tokens")
-    assert "note: tokens are not compared: a model shows none" in done.out
+    assert "note: tokens are not compared: a model does not expose its tokens" in done.out
 
 
 def test_tokens_are_compared(process: Cli, task_folder: Path) -> None:
     runs = two_runs(process, task_folder, "--system_instruction", "Be brief. ", model="acme/words")
     done = process("explain", *runs, "--tokens")
-    assert "tokens: document 0 becomes other tokens" in done.out
+    assert "tokens: document 0 is tokenized differently" in done.out
     assert "3 → 5 tokens, the same up to token 2" in done.out
 
 

@@ -64,14 +64,14 @@ def test_trained_models_are_listed_and_a_lost_folder_is_told(
         assert f"its folder {gone} is gone" in message
     assert list(fitted_lines(record)) == [
         "model my-model",
-        "  learnt a, b: 90 documents, 10 to validate on",
+        "  trained on a, b: 90 documents, 10 for validation",
         "  from parent, method lora",
-        "  12 steps; kept: step 8 with accuracy 0.8750",
+        "  12 steps; best step 8 with accuracy 0.8750",
         f"  in {gone}",
         "use it: assay run --model my-model --tasks a,b",
     ]
     decided = replace(record, report={**report, "metric": "mcc", "loss": 0.25, "tied": 2})
-    message = "  12 steps; kept: step 8 with mcc 0.8750, loss 0.2500 (2 other checks have the same mcc; lowest loss)"
+    message = "  12 steps; best step 8 with mcc 0.8750, loss 0.2500 (2 other checks have the same mcc; lowest loss)"
     assert message in fitted_lines(decided)
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from assay.cli.main import COMMANDS
 from assay.models.aliases import UNSUPPORTED_MODELS
-from assay.models.argument_hints import UNSUPPORTED_ARGUMENTS
-from assay.models.hf.arguments import BACKEND, READERS
+from assay.models.loading.argument_hints import UNSUPPORTED_ARGUMENTS
+from assay.models.loading.arguments import BACKEND, READERS
 from assay.models.registry import ALIASES, is_known
 from assay.options import hints
 from assay.options.parser import make_parser
@@ -89,8 +89,8 @@ TYPED = {
     "run --model gpt2 --tasks demo_cloze": "--model hf --model_args pretrained=gpt2",
     "run --model vllm --tasks demo_cloze": "--model hf --model_args pretrained=FOLDER_OR_HUB_ID",
     "run --model vllm --model_args pretrained=gpt2 --tasks demo_cloze": "--model hf --model_args pretrained=gpt2",
-    "run --model local-completions --tasks demo_cloze": "models behind HTTP cannot be asked yet",
-    "run --model openai-chat-completions --tasks demo_cloze": "models behind HTTP cannot be asked yet",
+    "run --model local-completions --tasks demo_cloze": "models behind an HTTP API are not supported yet",
+    "run --model openai-chat-completions --tasks demo_cloze": "models behind an HTTP API are not supported yet",
     "run --model gguf --tasks demo_cloze": "--model FOLDER/NAME.gguf",
     "run --model ./nowhere --tasks demo_cloze": "./nowhere: no such folder",
     "run --model dummy --tasks demo_cloze --metrics accuracy": 'unknown metric "accuracy" (did you mean "acc"?)',
@@ -149,9 +149,9 @@ def test_every_model_name_of_lm_eval_is_known_or_answered(cli: Cli, name: str) -
 def test_a_folder_is_a_model(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "gpt2").mkdir()
-    assert "For the folder of that name: --model ./gpt2" in cli("run", "--model", "gpt2", "--tasks", "demo_cloze").err
+    assert "For the folder gpt2: --model ./gpt2" in cli("run", "--model", "gpt2", "--tasks", "demo_cloze").err
     done = cli("run", "--model", "./gpt2", "--tasks", "demo_cloze")
-    assert (done.code, "no config.json in it" in done.err) == (2, True)
+    assert (done.code, "no config.json: not a model folder" in done.err) == (2, True)
     assert "note: --model ./gpt2: understood as --model hf --model_args pretrained=./gpt2" in done.err
 
 
@@ -188,7 +188,7 @@ def test_every_argument_of_lm_evals_models_works_or_says_what_to_do() -> None:
 
 
 def test_the_defaults_of_lm_eval_are_taken() -> None:
-    from assay.models.hf.arguments import read_causal_arguments
+    from assay.models.loading.arguments import read_causal_arguments
 
     assert read_causal_arguments({"pretrained": "x", **LM_EVAL_DEFAULTS}).pretrained == "x"
 
@@ -223,7 +223,7 @@ def test_advice_for_arguments_names_what_was_given(cli: Cli, given: str, advice:
 
 @pytest.mark.parametrize(("name", "dtype"), [("half", "float16"), ("bf16", "bfloat16"), ("torch.float", "float32")])
 def test_other_names_of_number_formats_are_taken(name: str, dtype: str) -> None:
-    from assay.models.hf.arguments import read_causal_arguments
+    from assay.models.loading.arguments import read_causal_arguments
 
     assert read_causal_arguments({"pretrained": "x", "dtype": name}).dtype == dtype
 

@@ -175,7 +175,7 @@ def test_a_signal_during_the_interpreters_own_end_changes_nothing(
 
 
 @needs_model
-@pytest.mark.parametrize("trigger", ["torch/__init__.py:<module>:1", "models/hf/decoder/network.py:load_module:1"])
+@pytest.mark.parametrize("trigger", ["torch/__init__.py:<module>:1", "models/loading/network.py:load_module:1"])
 def test_signals_while_torch_or_a_model_is_loaded(
     start: Cli, environment: dict[str, str], words: list[Any], tmp_path: Path, trigger: str
 ) -> None:

@@ -125,7 +125,7 @@ def without_rights() -> Iterator[None]:
         (("ls", "runs"), "2 runs"),
         (("compare", "last", "last~1"), "demo_questions"),
         (("explain", "last", "last~1"), "demo_questions"),
-        (("rescore", "last", "--metrics", "acc_bytes"), "can only be read"),
+        (("rescore", "last", "--metrics", "acc_bytes"), "is read-only"),
         (("plan", *RUN[1:]), "20"),
         (("show", "demo_questions", "--model", "ngram"), "demo_questions"),
         (("store", "check"), "everything can be read"),

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from assay.cli.main import main
-from assay.core.comparisons import AXES, TESTS
 from assay.studies.compare.compare_report import FORMATS
+from assay.studies.paired.paired_values import AXES, TESTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "compare.md").read_text(encoding="utf-8")
 

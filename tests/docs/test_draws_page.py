@@ -30,7 +30,7 @@ def test_commands_run_and_say_what_the_page_says(
     assert counts.replace("\n", " ") in shown[0]
     assert all(name in shown[0] for name in ("pass@1", "pass@5", "pass@10", "maj@5"))
     assert all(name in shown[1] for name in ("pass@5", "pass^5", "mean@10", "gpass@5:0.75"))
-    assert "pass@20 cannot be told from 10 draws" in " ".join(shown[2].split())
+    assert "pass@20 cannot be computed from 10 draws" in " ".join(shown[2].split())
 
 
 def test_the_table_has_every_metric() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from assay.models.hf.arguments import DECODER, ENCODER, FAMILIES, QUANTIZATIONS
-from assay.models.hf.checkpoint import FAMILY_KINDS
 from assay.models.hf.encoder.heads import HEADS
+from assay.models.loading.arguments import DECODER, ENCODER, FAMILIES, QUANTIZATIONS
+from assay.models.loading.checkpoint import FAMILY_KINDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "families.md").read_text(encoding="utf-8")
 

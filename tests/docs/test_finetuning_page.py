@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from assay.core.training import METHODS, FitSettings
-from assay.models.hf.checkpoint import FAMILY_LEARNS
+from assay.models.loading.checkpoint import FAMILY_LEARNS
 from assay.models.training.hyperparameters import DECODER, ENCODER, ENCODER_DECODER, LEARNING_RATES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "finetuning.md").read_text(encoding="utf-8")

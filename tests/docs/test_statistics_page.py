@@ -44,7 +44,9 @@ def test_methods_named_are_those_of_the_code() -> None:
 
 
 def test_methods_of_the_code_are_named() -> None:
-    written = re.findall(r'"([a-z-]+)", (?:means\.)?LEVEL', SOURCE) + re.findall(r'nothing\("([a-z-]+)"\)', SOURCE)
+    written = re.findall(r'"([a-z-]+)", (?:level=)?(?:means\.)?LEVEL', SOURCE) + re.findall(
+        r'empty_estimate\("([a-z-]+)"\)', SOURCE
+    )
     in_clusters = re.findall(r'"([a-z-]+-clusters|clustered-[a-z]+)"', SOURCE)
     methods = {*written, *in_clusters, "log-clustered-delta", "finite-wilson-t", "difference-newcombe"}
     assert len(methods) >= 17

@@ -15,7 +15,7 @@ PAGE = (ROOT / "docs" / "store.md").read_text(encoding="utf-8")
 def test_every_failure_of_the_check_is_listed() -> None:
     listed = set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE))
     source = (ROOT / "src/assay/core/output_checks.py").read_text() + (ROOT / "src/assay/run/execute.py").read_text()
-    made = set(re.findall(r'(?:_Unfit|Failure)\(\s*"(\w+)"', source))
+    made = set(re.findall(r'(?:_InvalidAnswer|Failure)\(\s*"(\w+)"', source))
     assert listed == made
     assert all(f"`{kind}`" in (Failure.__doc__ or "") for kind in listed)
 

@@ -66,8 +66,8 @@ import signal
 rung = []
 signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
 signal.setitimer(signal.ITIMER_REAL, 0.1)
-from assay.guard.time_limit import Limited
-with Limited():
+from assay.guard.time_limit import ResourceLimit
+with ResourceLimit():
     while not rung:
         pass
 """
@@ -97,8 +97,8 @@ import signal
 ticks = []
 signal.signal(signal.SIGPROF, lambda *_: ticks.append(1))
 signal.setitimer(signal.ITIMER_PROF, 0.01, 0.01)
-from assay.guard.time_limit import Limited
-with Limited():
+from assay.guard.time_limit import ResourceLimit
+with ResourceLimit():
     while len(ticks) < 3:
         pass
 print(signal.setitimer(signal.ITIMER_PROF, 0)[1])
@@ -111,14 +111,14 @@ def test_a_forked_child_has_limits_of_its_own() -> None:
     code = """
 import os, sys
 from assay.core.errors import LimitError
-from assay.guard.time_limit import Limited, many_limited
-with many_limited():
-    with Limited():
+from assay.guard.time_limit import ResourceLimit, keep_limit_timer
+with keep_limit_timer():
+    with ResourceLimit():
         pass
     child = os.fork()
     if child == 0:
         try:
-            with Limited(0.2):
+            with ResourceLimit(0.2):
                 while True:
                     pass
         except LimitError:
@@ -130,13 +130,13 @@ with many_limited():
 
 LATE = """
 import cProfile, threading, time
-from assay.guard.time_limit import Limited, OutOfTime
+from assay.guard.time_limit import ResourceLimit, TimeLimitExceeded
 
 def work():
     try:
-        with Limited(0.05):
+        with ResourceLimit(0.05):
             time.sleep(0.5)  # one instruction: the error is on its way when the block ends
-    except OutOfTime:
+    except TimeLimitExceeded:
         pass
     cProfile.Profile().runcall(lambda: sum(map(abs, range(9))))
     print("done")

@@ -87,7 +87,7 @@ def test_lone_surrogates_are_answered() -> None:
     assert isinstance(answer(Loglikelihood("\ud800", "\udfff")), Logprob)
 
 
-def test_choices_are_picked_about_evenly() -> None:
+def test_choices_are_predicted_about_evenly() -> None:
     requests = [Loglikelihood(f"Question {i}", f" {letter}") for i in range(2000) for letter in "ABCD"]
     totals = [output.total for _, output in DummyModel().respond(requests) if isinstance(output, Logprob)]
     rows = [totals[start : start + 4] for start in range(0, len(totals), 4)]

@@ -28,7 +28,7 @@ def score(model: NgramModel, request: Request) -> Logprob:
     return output
 
 
-def say(request: Generation, model: NgramModel = BUILT_IN) -> Text:
+def generate(request: Generation, model: NgramModel = BUILT_IN) -> Text:
     ((_, output),) = model.respond([request])
     assert isinstance(output, Text)
     return output
@@ -101,29 +101,29 @@ def test_english_is_likelier_than_noise() -> None:
 
 
 def test_greedy_text_is_greedy() -> None:
-    text = say(Generation("The wind ", max_tokens=20)).text
+    text = generate(Generation("The wind ", max_tokens=20)).text
     assert score(BUILT_IN, Loglikelihood("The wind ", text)).is_greedy
 
 
 def test_a_text_ends_before_the_first_stop_string() -> None:
-    whole = say(Generation("The ", max_tokens=60)).text
+    whole = generate(Generation("The ", max_tokens=60)).text
     place = whole.index("th")
-    cut = say(Generation("The ", stop=("zzz", "th", "h"), max_tokens=60))
+    cut = generate(Generation("The ", stop=("zzz", "th", "h"), max_tokens=60))
     assert cut.finish_reason == "stop" and cut.text == whole[: min(place, whole.index("h"))]
-    assert say(Generation("The ", max_tokens=60)).finish_reason == "length"
+    assert generate(Generation("The ", max_tokens=60)).finish_reason == "length"
 
 
 def test_draws_are_their_own_streams_and_repeat() -> None:
     requests = [Generation("She ", max_tokens=20, sampling=Sampling(1.0, 3), draw=draw) for draw in range(6)]
     first = [output for _, output in BUILT_IN.respond(requests)]
-    assert first == [say(request) for request in requests]
-    assert len({say(request).text for request in requests}) == 6
+    assert first == [generate(request) for request in requests]
+    assert len({generate(request).text for request in requests}) == 6
 
 
 def test_samples_follow_the_distribution() -> None:
     model, sampling = NgramModel(b"ab" * 50 + b"ac" * 50, 2), Sampling(1.0, 0)
-    said = [say(Generation("a", max_tokens=1, sampling=sampling, draw=draw), model).text for draw in range(400)]
-    assert 150 < said.count("b") < 250
+    texts = [generate(Generation("a", max_tokens=1, sampling=sampling, draw=draw), model).text for draw in range(400)]
+    assert 150 < texts.count("b") < 250
 
 
 def test_top_k_and_top_p_keep_only_the_likeliest() -> None:
@@ -154,7 +154,7 @@ def test_the_fingerprint_covers_text_and_order() -> None:
 def test_a_corpus_can_be_given(tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_bytes(b"zzzz")
     model = open_ngram({"corpus": str(tmp_path / "corpus.txt"), "order": 2}, ModelSettings())
-    assert say(Generation("z", max_tokens=3), model).text == "zzz"
+    assert generate(Generation("z", max_tokens=3), model).text == "zzz"
 
 
 @pytest.mark.parametrize("args", [{"corpus": "/no/such/file"}, {"order": 0}, {"order": HIGHEST_ORDER + 1}])

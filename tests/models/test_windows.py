@@ -16,15 +16,15 @@ from assay.core.errors import ModelError, UserError
 from assay.core.requests import RollingLoglikelihood, Windows
 from assay.core.responses import Failure, Logprob
 from assay.models.hf.decoder.model import CausalModel
-from assay.models.hf.tokenization import rolling_windows
 from assay.models.ngram import NgramModel
+from assay.models.tokens.tokenization import rolling_windows
 
 Opened = Callable[..., CausalModel]
 TEXT = "Once upon a time there was a little girl who liked to answer questions about the sky"
 GRID = [(8, 8), (8, 7), (8, 3), (8, 1), (5, 2), (1, 1), (16, 16), (16, 5), (None, 4), (None, None)]
 
 
-def asked(model: CausalModel, *requests: RollingLoglikelihood) -> list[Logprob]:
+def score(model: CausalModel, *requests: RollingLoglikelihood) -> list[Logprob]:
     found = dict(model.respond(requests))
     answers = [found[place] for place in range(len(requests))]
     assert all(isinstance(answer, Logprob) for answer in answers), answers
@@ -64,7 +64,7 @@ def test_a_long_text_under_yarn_is_exact_but_for_float32(copied: Path, opened: O
     (copied / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 512, "rope_parameters": yarn}))
     text = " ".join(f"The answer to question {number} is {number % 7}." for number in range(18))
     model = opened(copied, engine="tree", max_length=512)
-    (found,) = asked(model, RollingLoglikelihood(text))
+    (found,) = score(model, RollingLoglikelihood(text))
     (window,) = model._encoder.encode([RollingLoglikelihood(text)]).whole_texts[0].windows
     exact = AutoModelForCausalLM.from_pretrained(copied).double().eval()
     with torch.inference_mode():
@@ -79,7 +79,7 @@ def test_totals_equal_single_passes(name: str, engine: str, opened: Opened, requ
     model = opened(request.getfixturevalue(name), max_length=16, engine=engine)
     seen = model.view(RollingLoglikelihood(TEXT))
     ids, passes = seen.continuation_ids, plain_passes(model)
-    answers = asked(model, *(RollingLoglikelihood(TEXT, windows=Windows(*pair)) for pair in GRID))
+    answers = score(model, *(RollingLoglikelihood(TEXT, windows=Windows(*pair)) for pair in GRID))
     for (length, stride), answer in zip(GRID, answers, strict=True):
         longest = length or 16
         expected = by_single_tokens(passes, (*seen.context_ids, *ids), longest, stride or longest)
@@ -88,13 +88,13 @@ def test_totals_equal_single_passes(name: str, engine: str, opened: Opened, requ
 
 
 def test_a_stride_of_the_whole_window_is_the_plain_result(llama: Path, opened: Opened) -> None:
-    plain, strided, both = asked(
+    plain, strided, both = score(
         opened(llama, max_length=8),
         RollingLoglikelihood(TEXT),
         RollingLoglikelihood(TEXT, windows=Windows(stride=8)),
         RollingLoglikelihood(TEXT, windows=Windows(8, 8)),
     )
-    (narrow,) = asked(opened(llama), RollingLoglikelihood(TEXT, windows=Windows(8)))
+    (narrow,) = score(opened(llama), RollingLoglikelihood(TEXT, windows=Windows(8)))
     assert plain == strided == both
     assert narrow.total == pytest.approx(plain.total, abs=1e-9) and narrow.windows == plain.windows
 
@@ -102,7 +102,7 @@ def test_a_stride_of_the_whole_window_is_the_plain_result(llama: Path, opened: O
 def test_a_text_within_one_window_has_the_same_total_with_any_stride(llama: Path, opened: Opened) -> None:
     model = opened(llama)
     for text in ("a", "Once upon a time"):
-        answers = asked(model, *(RollingLoglikelihood(text, windows=Windows(40, stride)) for stride in (None, 1, 40)))
+        answers = score(model, *(RollingLoglikelihood(text, windows=Windows(40, stride)) for stride in (None, 1, 40)))
         assert len(set(answers)) == 1 and answers[0].windows == 1
 
 
@@ -125,7 +125,7 @@ def test_a_window_that_the_model_does_not_take_is_refused(llama: Path, opened: O
     model = opened(llama, max_length=8)
     requests = [RollingLoglikelihood("a b", windows=Windows(9)), RollingLoglikelihood("a b", windows=Windows(stride=9))]
     wide, strided = (answer for _, answer in sorted(model.respond(requests)))
-    assert isinstance(wide, Failure) and wide.message == "a window of 9 tokens is asked for, the model takes 8"
+    assert isinstance(wide, Failure) and wide.message == "a window of 9 tokens is requested, but the model takes 8"
     assert isinstance(strided, Failure) and "a window has 8" in strided.message
 
 
@@ -175,7 +175,7 @@ def test_ngram_by_hand(windows: Windows, expected: tuple[float, ...], count: int
     assert (answer.token_count, answer.windows) == (4, count)
 
 
-def test_a_window_that_the_model_does_not_take_is_told_before_anything_runs(llama: Path, opened: Opened) -> None:
+def test_a_window_that_the_model_does_not_take_is_reported_before_anything_runs(llama: Path, opened: Opened) -> None:
     asked_texts = task("texts", rows=[{"text": TEXT}])(lambda row: Read(row["text"]))
     model = opened(llama, max_length=8)
     with pytest.raises(ModelError, match='takes 8 tokens, and the task "texts" is read with a window of 9'):

@@ -103,7 +103,9 @@ def test_sample_lines_are_equal_on_a_second_run_from_the_store(tmp_path: Path) -
 
 def test_a_file_in_the_way_is_an_error_that_says_what_to_do(result: RunResult, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
-    with pytest.raises(OutputError, match="could not be written: .*safe in the store.*another --output_path") as caught:
+    with pytest.raises(
+        OutputError, match="could not be written: .*answers are stored.*another --output_path"
+    ) as caught:
         write_results(result, tmp_path / "taken", log_samples=False)
     assert caught.value.exit_code == 2
     assert (tmp_path / "taken").read_text() == "mine"

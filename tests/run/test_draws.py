@@ -85,7 +85,7 @@ def test_the_report_tells_documents_draws_and_what_cannot_be_told() -> None:
     assert (counts.per_question, counts.total, counts.failed, counts.unparsed) == (4, 16, 0, {"number": 4})
     text = printed(result)
     assert "sums: 4 documents × 4 draws, 16 answers, 4 without an answer (number)" in text
-    assert "pass@9 cannot be told from 4 draws of a question" in text and "greedily" not in text
+    assert "pass@9 cannot be computed from 4 draws per question" in text and "greedily" not in text
     assert result.summary()["tasks"]["sums"]["denominators"]["draws"]["total"] == 16
 
 
@@ -109,7 +109,7 @@ def test_a_failed_draw_is_counted_and_its_document_left_out() -> None:
 def test_greedy_draws_are_told() -> None:
     result = run(gen_kwargs={"do_sample": False, "temperature": 0.0})
     assert result.task("sums").metric("pass@2").estimate.value == result.task("sums").metric("pass@1").estimate.value
-    assert "written greedily" in printed(result)
+    assert "generated greedily" in printed(result)
 
 
 def test_a_run_is_rescored_over_its_draws() -> None:

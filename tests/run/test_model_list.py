@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import UserError
-from assay.core.matrices import CheckpointStep
 from assay.options.model_rows import model_rows
-from assay.run.model_list import ModelVariant, model_variants, natural_sort_key, step_numbers
+from assay.run.model_list import CheckpointStep, ModelVariant, model_variants, natural_sort_key, step_numbers
 
 
 def test_a_plain_name_has_no_settings_of_its_own() -> None:

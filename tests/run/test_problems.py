@@ -94,7 +94,7 @@ def test_what_cannot_be_scored_leaves_the_others_their_score(bad: ToyTask, messa
     assert result.task("good").metric("exact_match").estimate.value == 1.0
     problem = result.task("bad").problem
     assert problem is not None and not problem.is_bug and not result.is_whole
-    assert problem.text.startswith(message) and "nothing is asked twice" in problem.text
+    assert problem.text.startswith(message) and "are not requested again" in problem.text
     with Store(tmp_path / "s.db") as store:
         record = store.runs.get("last")
         assert record.status == "incomplete"

@@ -263,7 +263,7 @@ def test_a_name_and_a_folder_may_be_chosen(tmp_path: Path) -> None:
     model, store = pupil(), tmp_path / "s.db"
     fitted = finetune(model, course("sums"), store=store, name="my-pupil", folder=tmp_path / "here")
     assert (fitted.name, fitted.folder) == ("my-pupil", str(tmp_path / "here"))
-    with pytest.raises(StoreError, match='another model is called "my-pupil": it learnt sums'):
+    with pytest.raises(StoreError, match='another model is called "my-pupil": it was trained on sums'):
         finetune(model, course("names"), store=store, name="my-pupil", folder=tmp_path / "there")
     assert len(model.learnt) == 1, "it is told before the training"
 
@@ -292,7 +292,7 @@ def test_wrong_settings_are_told_together() -> None:
     message = [str(fault) for fault in caught.value.faults]
     assert message[0] == '--epochs: is "0"; expected a number above 0'
     assert message[1] == '--finetune: is "all"; expected one of full, lora, head'
-    assert "no such setting of training (did you mean" in message[2]
+    assert "unknown training setting (did you mean" in message[2]
 
 
 def test_in_a_matrix_every_column_has_a_model_of_its_own_and_a_gap_says_why(tmp_path: Path) -> None:

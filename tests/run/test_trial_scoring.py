@@ -25,7 +25,7 @@ def filtered(name: str, **options: Any) -> ToyTask:
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        (filtered("take_first_k", k=3), r"task toy_generation, filter take_first_k: there are 1 draws; expected 3"),
+        (filtered("take_first_k", k=3), r"task toy_generation, filter take_first_k: only 1 draw; expected 3"),
         (filtered("multi_choice_regex"), "task toy_generation, filter multi_choice_regex: the document has no column"),
         (filtered("extract", using="choice_text", choices="gone"), "no list of texts in the column gone"),
         (filtered("regex", group_select="first"), "task toy_generation, document 0: its filters or metrics cannot"),

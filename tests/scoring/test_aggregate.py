@@ -10,7 +10,7 @@ import pytest
 
 from assay.core.errors import UserError
 from assay.core.results import TaskResult
-from assay.core.scores import Denominators, MetricResult, Sample
+from assay.core.scores import Denominators, MetricResult, MetricValues, Sample
 from assay.core.specs import (
     FilterSpec,
     GroupMetricSpec,
@@ -21,7 +21,6 @@ from assay.core.specs import (
     TaskCard,
 )
 from assay.scoring.aggregate import aggregate_groups, aggregate_task, leaf_tasks
-from assay.scoring.metric_values import MetricValues
 from assay.scoring.metrics import value_types as reading
 from assay.stats.means import mean_estimate
 
@@ -123,7 +122,7 @@ def test_an_aggregation_that_gives_no_number_is_named() -> None:
     def by_class(values: list[float]) -> dict[str, float]:
         return {"a": 1.0}
 
-    with pytest.raises(UserError, match='task t, metric "m": its aggregation by_class gave {.a.: 1.0}; expected a num'):
+    with pytest.raises(UserError, match='task t, metric "m": its aggregation by_class returned {.a.: 1.0}; expected'):
         aggregate_task(own_scoring(MetricSpec("m", by_class)), held({"m": 1}), 0, "task t")
 
 
@@ -138,7 +137,7 @@ def test_an_aggregation_that_raises_is_the_users_error() -> None:
 
 @pytest.mark.parametrize("value", ["0.5", (0, 1), None, [1.0], {"a": 1}, np.zeros(2), 1j])
 def test_the_mean_of_what_is_no_number_is_the_users_error(value: Any) -> None:
-    with pytest.raises(UserError, match='task t, metric "m": the aggregation "mean" cannot take the value'):
+    with pytest.raises(UserError, match='task t, metric "m": the aggregation "mean" cannot use the value'):
         aggregate_task(own_scoring(MetricSpec("m")), held({"m": 1.0}, {"m": value}), 0, "task t")
 
 
@@ -153,7 +152,7 @@ def test_numbers_of_any_type_have_lm_evals_mean() -> None:
 
 def test_likelihood_needs_an_aggregation_of_the_task() -> None:
     pairs = held({"likelihood": (0, (-1.0, -2.0))}, {"likelihood": (1, (-3.0, -5.0))})
-    with pytest.raises(UserError, match='metric "likelihood": the aggregation "mean" cannot take the value'):
+    with pytest.raises(UserError, match='metric "likelihood": the aggregation "mean" cannot use the value'):
         aggregate_task(Scoring("multiple_choice", (MetricSpec("likelihood"),)), pairs, 0)
     own = MetricSpec("likelihood", lambda items: sum(lls[gold] for gold, lls in items))
     assert aggregate_task(Scoring("multiple_choice", (own,)), pairs, 0)[0].estimate.value == -6.0
@@ -161,7 +160,7 @@ def test_likelihood_needs_an_aggregation_of_the_task() -> None:
 
 def test_f1_of_texts_is_the_users_error() -> None:
     """scikit-learn, and so lm-eval, has no label 1 among texts either."""
-    with pytest.raises(UserError, match='metric "f1": the aggregation "f1" cannot take .*; expected a pair of numbers'):
+    with pytest.raises(UserError, match='metric "f1": the aggregation "f1" cannot use .*; expected a pair of numbers'):
         aggregate_task(Scoring("generate_until", (MetricSpec("f1"),)), held({"f1": ["1", "1"]}), 0)
 
 

@@ -128,7 +128,7 @@ def test_only_the_mean_takes_values_between_0_and_1() -> None:
     texts = ["5 or 6", "5"]
     f1 = 2 / 4  # one of three words, one of one: precision 1/3, recall 1
     assert sample([spec("mean@2", of="squad_f1")], texts, PLAIN).values == {"mean@2": pytest.approx((f1 + 1) / 2)}
-    with pytest.raises(UserError, match=r"squad_f1.*gave 0\.5 for a draw.*0 or 1.*mean@k"):
+    with pytest.raises(UserError, match=r"squad_f1.*returned 0\.5 for a draw.*0 or 1.*mean@k"):
         sample([spec("pass@2", of="squad_f1")], texts, PLAIN)
 
 

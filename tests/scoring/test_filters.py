@@ -27,7 +27,7 @@ def test_take_first_k_keeps_lists() -> None:
 
 
 def test_take_first_k_refuses_too_few_draws() -> None:
-    with pytest.raises(DataError, match="there are 1 draws; expected 2. Set repeats: 2 or more"):
+    with pytest.raises(DataError, match="only 1 draw; expected 2. Set repeats: 2 or more"):
         apply("take_first_k", [["a", "b"], ["c"]], k=2)
 
 
@@ -174,7 +174,7 @@ def test_a_function_is_needed() -> None:
 
 
 def test_decontamination_is_refused_as_the_stub_it_is() -> None:
-    with pytest.raises(UserError, match="filter decontaminate: is a stub in lm-eval.*Take it out of filter_list"):
+    with pytest.raises(UserError, match="filter decontaminate: is a stub in lm-eval.*Remove it from filter_list"):
         make_filter(FilterSpec("decontaminate", {"path": "x"}), "t.yaml")
 
 

@@ -123,7 +123,7 @@ def answers(said: list[Any], target: Any = 1) -> Any:
 def test_labels_mean_choices() -> None:
     # The second choice is B, then A, then C.
     found = answers(["B", "A", "C"])
-    assert [item.picked for item in found] == [1, 1, 1]
+    assert [item.predicted for item in found] == [1, 1, 1]
     assert [value(name, found, ANSWER) for name in ("exact_match", "rotation_agreement", "rotation_all")] == [1.0] * 3
     assert value("rotation_vote", found, ANSWER) == 1.0
 

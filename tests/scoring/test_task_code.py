@@ -106,7 +106,7 @@ def test_whole_texts_too() -> None:
 def test_what_is_no_likelihood_is_the_users_error() -> None:
     steps = (FIRST, FilterSpec("custom", {"filter_fn": lambda resps, docs: ["?" for _ in resps]}))
     scoring = Scoring("loglikelihood", (MetricSpec("acc"),), (PipelineSpec("p", steps),))
-    with pytest.raises(UserError, match="t, filter p, document 7: the task's filter left '\\?' of a question"):
+    with pytest.raises(UserError, match="t, filter p, document 7: the task's filter returned '\\?' for a question"):
         document_scorer(scoring, "t").score(DOCUMENT, instance(PAIR), [LIKELY])
 
 
@@ -139,7 +139,7 @@ def test_a_filter_cannot_change_our_document() -> None:
     ("function", "message"),
     [
         (lambda resps, docs: docs[0]["missing"], "raised KeyError: 'missing'"),
-        (lambda resps, docs: [], "raised ValueError: gave 0 results for 1 questions"),
+        (lambda resps, docs: [], "raised ValueError: returned 0 results for 1 question"),
         (lambda resps, docs: None, "raised TypeError: 'NoneType' object is not iterable"),
     ],
 )
@@ -225,7 +225,7 @@ def test_a_scoring_that_raises_is_named_with_its_document() -> None:
 
 
 def test_a_scoring_that_gives_no_mapping_is_named() -> None:
-    with pytest.raises(UserError, match="task t, document 7: process_results gave 1.0; expected a mapping"):
+    with pytest.raises(UserError, match="task t, document 7: process_results returned 1.0; expected a mapping"):
         values_of(Scoring("generate_until", (), process=lambda fields, results: 1.0))  # type: ignore[arg-type,return-value]
 
 

@@ -9,8 +9,7 @@ import pytest
 import scipy.stats
 from numpy.typing import NDArray
 
-from assay.stats.means import wilson_interval
-from assay.stats.proportions import exact_interval
+from assay.stats.means import exact_interval, wilson_interval
 
 Interval = Callable[[int, int], tuple[float, float]]
 GRID = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95]

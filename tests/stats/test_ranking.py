@@ -8,9 +8,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.comparisons import RankRange
-from assay.core.matrices import Average
-from assay.stats.ranking import letters, rank_ranges, win_rates
+from assay.stats.ranking import Average, RankRange, letters, rank_ranges, win_rates
 
 
 def test_win_rates_by_hand() -> None:

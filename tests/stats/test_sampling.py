@@ -78,7 +78,7 @@ def test_a_sample_of_all_leaves_no_error_and_of_none_no_value() -> None:
 
 
 def test_a_document_that_the_reference_lacks_is_refused() -> None:
-    with pytest.raises(DataError, match="places from 0 to 1"):
+    with pytest.raises(DataError, match="indices from 0 to 1"):
         difference_estimate([1, 0], {2: 1})
 
 

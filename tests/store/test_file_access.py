@@ -134,7 +134,7 @@ def test_what_is_recorded_in_a_read_only_store_is_dropped_with_a_notice(folder: 
         assert store.notices == []
         store.runs.end(store.runs.begin(MODEL, {}, {}), "finished", {})
         assert len(store.runs.all()) == 1
-        assert [notice for notice in store.notices if "can only be read" in notice and "not recorded" in notice]
+        assert [notice for notice in store.notices if "is read-only" in notice and "not recorded" in notice]
 
 
 @pytest.mark.parametrize("has_closed_folder", [True, False])
@@ -165,7 +165,7 @@ def test_looking_makes_no_store(folder: Path) -> None:
 def test_a_store_that_was_truncated_is_not_a_new_one(folder: Path, may_be_read_only: bool) -> None:
     path = make_store(folder / "s.db")
     os.truncate(path, 0)
-    with pytest.raises(StoreError, match=r"has 0 bytes.*answers and runs are gone.*Put a backup back.*delete the file"):
+    with pytest.raises(StoreError, match=r"has 0 bytes.*answers and runs are lost.*Restore a backup.*delete the file"):
         Store(path, may_be_read_only).__enter__()
     assert path.stat().st_size == 0
 
@@ -223,7 +223,7 @@ def test_a_store_without_one_of_its_tables_is_explained(folder: Path) -> None:
     path = make_store(folder / "s.db")
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP TABLE failures")
-    with pytest.raises(StoreError, match="its tables do not fit: no such table: failures"), Store(path):
+    with pytest.raises(StoreError, match="its tables do not match: no such table: failures"), Store(path):
         pass
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from assay.core.comparisons import DocumentValues
 from assay.core.errors import StoreError
 from assay.core.fingerprints import Fingerprint
+from assay.core.recorded_values import DocumentValues
 from assay.core.responses import Failure, Logprob, Response, Text
 from assay.store.integrity import StoreCheck, check_store
 from assay.store.repair import repair_store
@@ -89,14 +89,14 @@ def test_what_cannot_be_read_is_found_and_dropped(path: Path, statement: str, co
     again = check_store(path)
     assert again.is_sound
     assert rows(again)["responses"] == 3000 - counts.get("responses", 0)
-    assert broken(check_store(done.kept)) == counts and path.read_bytes() != before
+    assert broken(check_store(done.backup)) == counts and path.read_bytes() != before
 
 
 def test_two_repairs_in_one_second_keep_both_files(path: Path) -> None:
     kept = []
     for limit in (-420, -410):
         change(path, "UPDATE responses SET total = total * 2 WHERE total < ?", limit)
-        kept.append(repair_store(check_store(path)).kept)
+        kept.append(repair_store(check_store(path)).backup)
     assert len({*kept}) == 2 and all(check_store(name).tables[0].broken for name in kept)
 
 
@@ -136,7 +136,7 @@ def test_a_damaged_page_costs_its_rows_alone(path: Path) -> None:
     found = check_store(path)
     assert found.damage and not found.is_sound
     done = repair_store(found)
-    assert done.is_rebuilt and [Path(name).stat().st_mode & 0o777 for name in (done.kept, path)] == [0o600, 0o600]
+    assert done.is_rebuilt and [Path(name).stat().st_mode & 0o777 for name in (done.backup, path)] == [0o600, 0o600]
     again = check_store(path)
     assert again.is_sound and rows(again)["runs"] == 3
     with Store(path) as store:
@@ -166,13 +166,13 @@ def test_a_file_of_which_nothing_can_be_read_is_left_alone(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[4096:] = b"\xaa" * (len(content) - 4096)
     path.write_bytes(content)
-    with pytest.raises(StoreError, match="no row of it can be read.*Put a backup back"):
+    with pytest.raises(StoreError, match="no row of it can be read.*Restore a backup"):
         repair_store(check_store(path))
     assert path.read_bytes() == content
 
 
 def test_no_file_and_no_store_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is no such file"):
+    with pytest.raises(StoreError, match="the file does not exist"):
         check_store(tmp_path / "none.db")
     (tmp_path / "notes.txt").write_text("dear diary, " * 500)
     with pytest.raises(StoreError, match="not a database"):

@@ -82,7 +82,7 @@ def test_a_full_disk_is_a_clean_error_and_keeps_what_was_committed(tmp_path: Pat
     assert (done.returncode, done.stderr) == (2, "")
     kept, _, message = done.stdout.partition(" ")
     assert "could not be written" in message
-    assert "what was answered is kept" in message
+    assert "answers so far are saved" in message
     assert int(kept) > 0
     assert is_sound(path)
     with Store(path) as store:

@@ -79,7 +79,7 @@ def test_a_run_is_found_by_the_start_of_its_name(store: Store) -> None:
 
 def test_a_start_that_several_share_is_refused(store: Store) -> None:
     first, _ = (store.runs.begin(MODEL, {}, {}) for _ in range(2))
-    with pytest.raises(UnknownName, match="stands for 2 runs"):
+    with pytest.raises(UnknownName, match="matches 2 runs"):
         store.runs.get(first[:4])
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from assay.api import evaluate, rescore
-from assay.core.comparisons import DocumentValues
 from assay.core.errors import StoreError
 from assay.core.fingerprints import Fingerprint
+from assay.core.recorded_values import DocumentValues
 from assay.store.run_records import FINISHED
 from assay.store.store import Store
 from assay.testing import ScriptedModel
@@ -101,5 +101,5 @@ def test_a_damaged_row_is_told(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE document_values SET \"values\" = x'00'")
         connection.commit()
-    with Store(path) as store, pytest.raises(StoreError, match=r"task t, metric acc: its documents' values cannot"):
+    with Store(path) as store, pytest.raises(StoreError, match=r"task t, metric acc: its document values cannot"):
         store.values.of_run(run_id)

@@ -26,7 +26,7 @@ HOMES = {
     "transformers": ("models/",),
     "accelerate": ("models/training/",),
     "peft": ("models/training/",),
-    "torchao": ("models/hf/quantization.py",),
+    "torchao": ("models/loading/quantization.py",),
     "tokenizers": ("models/",),
     "safetensors": ("models/",),
     "gguf": ("models/",),

@@ -42,7 +42,7 @@ def test_choices_are_rendered_from_the_row_and_stand_in_the_prompt() -> None:
 
 
 def test_a_template_that_fills_the_memory_ends_the_task_and_not_the_row() -> None:
-    with pytest.raises(LimitError, match="f.yaml:3  jinja, template: makes a text or list of 1,000,000,000 characters"):
+    with pytest.raises(LimitError, match="f.yaml:3  jinja, template: builds a text or list of 1,000,000,000"):
         template("{{ question.ljust(1000000000) }} ||| a").render_row(ROW)
 
 

@@ -203,7 +203,7 @@ def test_a_template_that_never_ends_is_an_error_with_its_place() -> None:
 )
 def test_a_replacement_that_grows_without_end_is_refused(text: str, pattern: str, replacement: str) -> None:
     fields = {"t": text, "p": pattern, "r": replacement}
-    with pytest.raises(LimitError, match="template: makes a text or list of"):
+    with pytest.raises(LimitError, match="template: builds a text or list of"):
         render("{{ t|regex_replace(p, r) }}", fields, "here")
 
 

@@ -7,13 +7,12 @@ import json
 import sys
 from pathlib import Path
 
-from assay.api import compare
 from assay.cli.progress_events import TerminalListener
-from assay.core.comparisons import RunComparison
 from assay.core.errors import Fault, UserError
 from assay.options.parser import CommandLine
 from assay.report.result_files import check_file, write_text
 from assay.report.terminal import ProgressView, make_console, show_written
+from assay.store.store import Store, default_path
 from assay.studies.compare.compare_report import (
     comparison_data,
     comparison_junit,
@@ -21,6 +20,9 @@ from assay.studies.compare.compare_report import (
     comparison_text,
     gate_lines,
 )
+from assay.studies.compare.compare_runs import compare
+from assay.studies.compare.compare_values import RunComparison
+from assay.studies.paired.paired_values import CompareOptions
 
 WORSE = 4
 
@@ -31,25 +33,24 @@ def main(line: CommandLine) -> int:
     gate: float | None = options.fail_if_worse
     if options.output_path:
         check_file(options.output_path, "--output_path")
-    with ProgressView(make_console(stderr=True)) as view:
-        found = compare(
-            *options.runs,
-            tasks=options.tasks or [],
-            metrics=options.metrics or [],
-            baseline=_baseline(options),
-            margin=gate or options.margin,
-            alpha=options.alpha,
-            correction=options.correction,
-            test=options.test,
-            detect=options.detect,
-            across=options.across,
-            force=options.force,
-            flips=options.flips,
-            seed=options.seed,
-            picks=options.picks,
-            store=options.store,
-            listener=TerminalListener(view),
-        )
+    wanted = CompareOptions(
+        tasks=tuple(options.tasks or []),
+        metrics=tuple(options.metrics or []),
+        baseline=_baseline(options),
+        margin=gate or options.margin,
+        alpha=options.alpha,
+        correction=options.correction,
+        test=options.test,
+        detect=options.detect,
+        across=tuple(options.across),
+        force=options.force,
+        flips=options.flips,
+        seed=options.seed,
+        picks=options.picks,
+    )
+    place = default_path() if options.store is None else options.store
+    with ProgressView(make_console(stderr=True)) as view, Store(place, may_be_read_only=True) as store:
+        found = compare(store, options.runs, wanted, TerminalListener(view))
     text = _text(found, options.format, gate, bool(options.output_path))
     if not options.output_path:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from assay.api import evaluate_matrix
 from assay.cli.progress_events import TerminalListener
-from assay.core.matrices import Matrix
 from assay.options.parser import CommandLine
 from assay.report.deliver import CommandOutput
 from assay.report.result_files import Maker, check_output_path, write_each, write_text
@@ -17,6 +16,7 @@ from assay.report.terminal import ProgressView, make_console, show_notices, show
 from assay.studies.matrix.checkpoint_curves import curves
 from assay.studies.matrix.matrix_page import page
 from assay.studies.matrix.matrix_tables import csv_text, latex, markdown, matrix_data, sections
+from assay.studies.matrix.matrix_values import Matrix
 
 
 def _json(matrix: Matrix) -> str:

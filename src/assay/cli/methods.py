@@ -9,7 +9,6 @@ from pathlib import Path
 
 from assay.api import study_methods
 from assay.cli.progress_events import TerminalListener
-from assay.core.studies import Study
 from assay.options.parser import CommandLine
 from assay.report.deliver import CommandOutput
 from assay.report.figures.sheet import figure_need
@@ -17,6 +16,7 @@ from assay.report.result_files import check_output_path, write_each, write_text
 from assay.report.safe_names import printable
 from assay.report.terminal import ProgressView, make_console, show_notices, show_sections
 from assay.studies.methods.methods_report import markdown, sections, study_data, summary
+from assay.studies.methods.methods_values import MethodsStudy
 
 
 def main(line: CommandLine) -> int:
@@ -46,7 +46,7 @@ def main(line: CommandLine) -> int:
     return command_output.code(problems, all(result.is_whole for result in study.runs.values()))
 
 
-def _show(study: Study, options: argparse.Namespace) -> None:
+def _show(study: MethodsStudy, options: argparse.Namespace) -> None:
     if options.format == "json":
         print(json.dumps(study_data(study), indent=2))
         return
@@ -62,7 +62,7 @@ def _show(study: Study, options: argparse.Namespace) -> None:
         console.print(printable(f"record: {label}, run {result.run_id} in {result.store}"), markup=False)
 
 
-def _write(study: Study, folder: Path, options: argparse.Namespace, command_output: CommandOutput) -> None:
+def _write(study: MethodsStudy, folder: Path, options: argparse.Namespace, command_output: CommandOutput) -> None:
     texts: list[tuple[Path, Callable[[Path], object]]] = [
         (folder / "study.json", lambda path: write_text(path, json.dumps(study_data(study), indent=1))),
         (folder / "study.md", lambda path: write_text(path, markdown(study, options.changes))),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from assay.api import plan_run
-from assay.core.comparisons import DetectOptions
+from assay.core.detect_options import DetectOptions
 from assay.core.errors import Fault, UserError
 from assay.options.model_rows import interpreted_model_lines
 from assay.options.parser import CommandLine

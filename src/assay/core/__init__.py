@@ -1,4 +1,4 @@
-"""The vocabulary: frozen values, protocols, identity and errors that every other room speaks.
+"""Vocabulary of the package: frozen value types, protocols, identity and errors, shared by all other packages.
 
-Takes nothing, gives the words. May import: the standard library only.
+Imports the standard library only.
 """

@@ -1,8 +1,8 @@
-"""Whether a value fits a type annotation, and what the annotation means in words.
+"""Checks values against type annotations and describes annotations in words.
 
-Takes a value and the annotation of a parameter or field, gives the value as plain Python (numpy's numbers become
-Python's, lists become tuples where tuples are wanted), or the misfit with its place. An object fits a protocol that
-has its members, with values of their types.
+In: a value and the annotation of a parameter or field. Out: the value as plain Python (numpy scalars become Python
+numbers, lists become tuples where a tuple is annotated), or a `TypeMismatch` with the path to the offending part. An
+object fits a protocol if it has all of its members, with property values of the annotated types.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from assay.core.errors import Fault
 from assay.core.protocol_errors import mismatch_advice
 
 Reader = Callable[[Any], Any]
-# What a record can keep: strings, numbers, True, False, None, and lists and dicts of these.
+# JSON-like values: strings, numbers, True, False, None, and lists and dicts of these.
 Plain = Annotated[Any, "plain"]
 
 _WORDS: dict[Any, tuple[str, str]] = {
@@ -35,7 +35,7 @@ _WORDS: dict[Any, tuple[str, str]] = {
     Path: ("a path", "paths"),
     Hashable: ("a label", "labels"),
 }
-# Classes that people make by hand: their fields are checked wherever one is given.
+# Dataclasses that users construct themselves: their fields are checked wherever an instance is passed in.
 CHECKED_DATACLASSES: set[type] = set()
 _SHOWN_AS_THEY_ARE = (str, bytes, int, float, bool, type(None), list, tuple, set, frozenset, dict, range)
 _MOST_CHARACTERS = 60
@@ -43,13 +43,13 @@ _MOST_NAMES = 8
 
 
 class TypeMismatch(Exception):
-    """A value that does not fit.
+    """A value that does not fit its annotation.
 
     Attributes:
-        path: where in the whole value: `["task"][0]`; empty for the whole.
-        value: what was found there.
-        annotation: what was wanted there.
-        detail: what exactly does not fit about an object.
+        path: path within the whole value, such as `["task"][0]`; empty for the whole value.
+        value: the value found there.
+        annotation: the annotation expected there.
+        detail: what exactly does not fit, for objects.
     """
 
     def __init__(self, path: str, value: Any, annotation: Any, detail: str = "") -> None:
@@ -61,15 +61,15 @@ class TypeMismatch(Exception):
 
     @property
     def is_specific(self) -> bool:
-        """Whether it says more than that a value is of none of several types."""
+        """Whether the mismatch says more than "none of these types"."""
         return bool(self.path) or _is_protocol(self.annotation)
 
     def below(self, place: str) -> TypeMismatch:
-        """The same misfit, seen from one level further out."""
+        """The same mismatch, with a path one level further out."""
         return TypeMismatch(place + self.path, self.value, self.annotation, self.detail)
 
     def fault(self, where: str, name: str) -> Fault:
-        """The misfit for people."""
+        """The mismatch as a fault for an error message."""
         found = f"{name}{self.path} is {shown(self.value)}{self.detail}"
         advice = mismatch_advice(self.annotation.__name__, self.value) if _is_protocol(self.annotation) else None
         return (
@@ -80,7 +80,7 @@ class TypeMismatch(Exception):
 
 
 def shown(value: Any) -> str:
-    """A value in an error message: simple ones as Python writes them, others by their type alone."""
+    """A value as an error message shows it: simple ones by their repr, others by their type only."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
@@ -95,7 +95,7 @@ def shown(value: Any) -> str:
 
 
 def shown_list(names: Sequence[str]) -> str:
-    """The first of several strings, in quotes."""
+    """The first few of several strings, quoted."""
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return ", ".join(f'"{name[:_MOST_CHARACTERS]}"' for name in names[:_MOST_NAMES]) + more
 
@@ -105,7 +105,7 @@ def _article(word: str) -> str:
 
 
 def describe_annotation(annotation: Any) -> str:
-    """What an annotation wants: `int | None` is "a whole number or None"."""
+    """Describes an annotation in words: `int | None` is "a whole number or None"."""
     return _or(list(dict.fromkeys(_words(part)[0] for part in _parts(annotation))))
 
 
@@ -118,7 +118,7 @@ def _parts(annotation: Any) -> tuple[Any, ...]:
 
 
 def _words(annotation: Any) -> tuple[str, str]:
-    """One type in words, and many of it."""
+    """One type in words: singular and plural."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation == Plain:
         return "a string, a number, True, False, None, or a list or dict of these", "plain values"
@@ -146,7 +146,7 @@ def _is_list(kind: type) -> bool:
 
 @cache
 def reader(annotation: Any) -> Reader:
-    """A function that gives a value as this annotation wants it, or raises `TypeMismatch`."""
+    """Returns a function that converts a value to this annotation or raises `TypeMismatch`."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation == Plain:
         return _plain
@@ -184,7 +184,7 @@ def _dataclass_reader(kind: type) -> Reader:
 
 
 def fits(value: Any, annotation: Any) -> bool:
-    """Whether a value is as an annotation wants it."""
+    """Whether a value fits an annotation."""
     try:
         reader(annotation)(value)
     except TypeMismatch:
@@ -206,7 +206,7 @@ def _when(annotation: Any, is_fit: Callable[[Any], bool]) -> Reader:
 
 
 def _number(value: Any) -> int | float:
-    """A number as Python's own. What is true or false is not a number."""
+    """A number as a Python int or float. Booleans are not numbers here."""
     if type(value) is float or type(value) is int:
         return value
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
@@ -229,7 +229,7 @@ def _flag(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A value that a record can keep; what is as good as one becomes one."""
+    """A JSON-like value; numpy arrays, paths and torch dtypes are converted to one."""
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, Mapping):
@@ -268,12 +268,12 @@ _READERS: dict[Any, Reader] = {
 
 
 def _is_protocol(annotation: Any) -> bool:
-    """Whether an annotation is a protocol of ours; those of the standard library are types like others."""
+    """Whether an annotation is one of Assay's protocols; those of the standard library are checked as plain types."""
     return bool(getattr(annotation, "_is_protocol", False)) and annotation.__module__.startswith("assay.")
 
 
 def _protocol(kind: type) -> Reader:
-    """Objects that have all members of a protocol; values of properties are of their types."""
+    """Reader for objects that have all members of a protocol, with property values of the annotated types."""
     members = {name: item for name, item in vars(kind).items() if not name.startswith("_")}
     properties = {
         name: get_type_hints(item.fget)["return"] for name, item in members.items() if isinstance(item, property)
@@ -295,7 +295,7 @@ def _protocol(kind: type) -> Reader:
 
 
 def _has(value: Any, name: str) -> bool:
-    """Whether an object has a member. A property that fails is there: its own error is told."""
+    """Whether an object has a member. A property that raises counts as present, so that its own error is reported."""
     missing = object()
     return inspect.getattr_static(value, name, missing) is not missing or hasattr(value, name)
 
@@ -362,7 +362,7 @@ def _list(annotation: Any, read_item: Reader, kind: type) -> Reader:
                 found.append(read_item(item))
         except TypeMismatch as mismatch:
             raise mismatch.below(f"[{len(found)}]") from None
-        # As it is where it may stay so: questions are read one by one, thousands of them.
+        # Returned unchanged where possible: this runs once per request, thousands of times.
         if (not makes or isinstance(items, kind)) and all(map(operator.is_, found, items)):
             return items
         return kind(found) if makes else found
@@ -387,11 +387,11 @@ def _fields(kind: type) -> tuple[tuple[str, Reader], ...]:
 
 
 def coerce_fields(data: Data, where: str) -> tuple[Data, list[Fault]]:
-    """A frozen dataclass whose fields have the types that its class says, and the faults of those that do not fit.
+    """Coerces the fields of a frozen dataclass to their annotated types and collects a fault for each mismatch.
 
     Args:
-        data: as someone made it.
-        where: who, for errors.
+        data: the dataclass as constructed by the caller.
+        where: name of the caller's object, for errors.
     """
     changed: dict[str, Any] = {}
     faults = []

@@ -1,4 +1,4 @@
-"""Reads `key=value` settings as users write them on a command line: commas, blanks, quotes or JSON."""
+"""Parses `key=value` settings from the command line: separated by commas or blanks, quoted, or as JSON."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from typing import Any
 from assay.core.errors import Fault, UserError
 from assay.core.secrets import remember, remember_environment
 
-# Characters of arguments that may stand in what a model is called.
+# Most characters of the arguments that a model's display name includes.
 LONGEST_IN_NAME = 60
 _NAME = re.compile(r"\s*([A-Za-z_][\w.-]*)\s*=")
 _CLOSING = {"[": "]", "{": "}", "(": ")"}
 
 
 def parse_arguments(text: str | Sequence[str] | Mapping[str, Any] | None, where: str) -> dict[str, Any]:
-    """`pretrained=PATH,dtype=float32` as a mapping.
+    """Parses `pretrained=PATH,dtype=float32` into a dict.
 
-    Commas inside brackets and quotes do not separate. Values are true, false, none, numbers, Python
-    literals, or else text. A text that begins with `{` is read as JSON. Secrets among them are known from then on.
+    Commas inside brackets and quotes do not separate. Values are parsed as true, false, none, numbers or Python
+    literals, and are text otherwise. A text that starts with `{` is parsed as JSON. Secrets among the values are
+    registered for redaction.
 
     Args:
-        text: the text, several of them, or a mapping, which is returned as it is.
+        text: the text, several texts, or a mapping, which is returned as it is.
         where: the option's name, for errors.
     """
     if text is None:
@@ -59,7 +60,7 @@ def _parse_pairs(text: str, where: str) -> dict[str, Any]:
 
 
 def _split(text: str, where: str) -> list[str]:
-    """Parts between commas that stand outside brackets and quotes. A quote opens only where a value begins."""
+    """Splits at commas outside brackets and quotes. A quote opens only at the start of a value."""
     parts, start, open_marks, quote, before = [], 0, [], "", ","
     for index, character in enumerate(text):
         before, last = (before if character.isspace() else character), before
@@ -80,16 +81,16 @@ def _split(text: str, where: str) -> list[str]:
 
 
 def parse_value(text: str) -> Any:
-    """A value as the kind it looks like."""
+    """Parses a value as the type it looks like."""
     stripped = text.strip()
     simple: dict[str, Any] = {"true": True, "false": False, "none": None, "null": None}
     if stripped.lower() in simple:
         return simple[stripped.lower()]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "1or2" and "'\\d'" are texts, not code to warn about
+            warnings.simplefilter("ignore")  # "1or2" and "'\\d'" are text, not code to warn about
             value = ast.literal_eval(stripped)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return stripped
-    # Python's other literals (…, bytes, sets, complex numbers) are no settings: `until=...` is a text.
+    # Other Python literals (…, bytes, sets, complex numbers) are not settings: `until=...` is text.
     return value if isinstance(value, (str, int, float, list, tuple, dict)) else stripped

@@ -1,4 +1,4 @@
-"""Files that appear under their name only when they are whole and on the disk; private, and without known secrets."""
+"""Atomic file writes: a file appears under its name only when complete and synced, private, without known secrets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PRIVATE_FOLDER = 0o700
 
 
 class RedactingStream:
-    """A text stream that hides known secret values in each piece that it is given; a stream in all else."""
+    """A text stream that redacts known secret values in everything written; otherwise like the wrapped stream."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -35,14 +35,14 @@ class RedactingStream:
 
 @contextmanager
 def atomic_write(path: Path, is_private: bool = True) -> Iterator[IO[str]]:
-    """A text file to write. It takes the place of an earlier one at the end, or leaves no trace after an error.
+    """Opens a text file for writing; it replaces an earlier file on success and leaves no trace after an error.
 
-    A new file is readable by its owner alone (0600), from its first moment on; one that replaces another takes over its
-    permissions. Lone surrogates are written as escapes. The folder is made where it is missing.
+    A new file is readable by its owner only (mode 0600) from the start; a file that replaces another takes over its
+    permissions. Lone surrogates are written as escapes. Missing folders are created.
 
     Args:
         path: the file.
-        is_private: False for a file that holds no texts and belongs to others that anyone may read.
+        is_private: False for a file without document text that belongs with others anyone may read.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
@@ -62,7 +62,7 @@ def atomic_write(path: Path, is_private: bool = True) -> Iterator[IO[str]]:
 
 
 def private_folder(folder: Path) -> None:
-    """Makes a folder and those above it, for their owner alone, where they are missing; others stay as they are."""
+    """Creates a folder and its missing parents with owner-only permissions; existing folders are left as they are."""
     if not folder.is_dir():
         if folder.parent != folder:
             private_folder(folder.parent)
@@ -70,7 +70,7 @@ def private_folder(folder: Path) -> None:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """For `open`: a file that it makes is readable by its owner alone."""
+    """An `opener` for `open`: files it creates are readable by their owner only."""
     return os.open(path, flags, 0o600)
 
 

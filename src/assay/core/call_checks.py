@@ -1,7 +1,7 @@
-"""Calls of the public functions, checked against their own signatures before anything happens.
+"""Checks calls of public functions against their signatures before any work starts.
 
-`checked` takes a function, gives the same function whose unknown, missing and ill-typed arguments are an
-`ArgumentError` that lists all of them; `by_hand` does the same for dataclasses that people make by hand.
+`checked` wraps a function so that unknown, missing and ill-typed arguments raise one `ArgumentError` that lists them
+all; `checked_dataclass` does the same for dataclasses that users construct.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def checked(
     elsewhere: Mapping[str, str] | None = None,
     advice: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Has every call of a function checked.
+    """Decorator that checks every call of a function.
 
     Args:
         settings: the TypedDict of its further keywords; None for a function without any.
-        elsewhere: names that people try as keywords → where they belong.
-        advice: parameters that people mistake → what to do next.
+        elsewhere: names that users try as keywords → where they belong.
+        advice: parameters that are often confused → what to do next.
     """
 
     def wrap(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -50,9 +50,9 @@ def checked(
 
 
 def checked_dataclass(kind: Kind) -> Kind:
-    """A dataclass whose constructor says which field an unknown name may have meant.
+    """Class decorator: the constructor suggests the field that an unknown keyword may have meant.
 
-    The types of its fields are checked where one is given to a public function, not here: constructors only store.
+    Field types are checked where an instance is passed to a public function, not here: constructors only store.
     """
     CHECKED_DATACLASSES.add(kind)
     make: Callable[..., None] = vars(kind)["__init__"]
@@ -76,7 +76,7 @@ def _bare(hint: Any) -> Any:
 
 
 class _CallSignature:
-    """What a function takes: its parameters, the keywords behind `**`, and their types."""
+    """The parameters of a function, the keywords behind `**`, and their types."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class _CallSignature:
 
     @functools.cached_property
     def _types(self) -> dict[str, Any]:
-        """Annotations of parameters and settings; the result's and that of `**` may be for type checkers only."""
+        """Annotations of parameters and settings; those of the result and of `**` may exist for type checkers only."""
         own = {
             name: item.annotation
             for name, item in self._parameters.items()
@@ -108,7 +108,7 @@ class _CallSignature:
         return {**{name: _bare(hint) for name, hint in more.items()}, **hints}
 
     def read(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments with values as annotated; all faults at once otherwise."""
+        """The arguments converted to their annotated types; raises with all faults at once otherwise."""
         faults = list(self._name_faults(args, kwargs))
         names = self._positional(len(args))
         positional = [self._value(name, value, faults) for name, value in zip(names, args, strict=False)]
@@ -128,7 +128,7 @@ class _CallSignature:
             return value
 
     def _positional(self, count: int) -> list[str]:
-        """The names of so many positional arguments; those behind `*` share one."""
+        """The names of the first `count` positional parameters; those behind `*` share one name."""
         names = [name for name, item in self._named.items() if item.kind != inspect.Parameter.KEYWORD_ONLY]
         rest = [name for name, item in self._parameters.items() if item.kind == inspect.Parameter.VAR_POSITIONAL]
         return [*names, *rest * max(count - len(names), 0)][:count]

@@ -1,4 +1,4 @@
-"""A document is one row of a dataset, with its place in it."""
+"""A document is one row of a dataset, with its index in the evaluated split."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One row as it will be asked about.
+    """One dataset row.
 
     Attributes:
         task: name of the task that owns the document.
-        id: place in the evaluated split, counted from 0.
+        id: index in the evaluated split, counted from 0.
         fields: the row's columns.
     """
 
@@ -24,11 +24,11 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class ChangedDocument:
-    """A row that its task's code changed in place; sample files show these, as lm-eval's do.
+    """A row that the task's code changed in place; sample files show the changed fields, as lm-eval's do.
 
     Attributes:
-        asked: the fields after the prompt was made.
-        logged: the fields that reading choices and target for the log has added or changed.
+        asked: the fields after the prompt was built.
+        logged: the fields that were added or changed while choices and target were read for the log.
     """
 
     asked: Mapping[str, Any]
@@ -36,7 +36,7 @@ class ChangedDocument:
 
 
 def is_changed(now: Any, before: Any) -> bool:
-    """Whether code has changed a document or a field; what cannot be compared, such as arrays, counts as unchanged."""
+    """Whether code has changed a document or a field; incomparable values, such as arrays, count as unchanged."""
     try:
         return bool(now != before)
     except Exception:  # a value's own comparison may raise anything

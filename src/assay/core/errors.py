@@ -1,16 +1,16 @@
-"""Errors for people. Each one says where, what was found, what was expected and what to do next.
+"""Error classes. Each message says where, what was found, what was expected and what to do next.
 
-AssayError                    a bug or an unforeseen state: exit 1
-└── UserError                 the user can mend it: exit 2, no traceback
+AssayError                    a bug or an unexpected state: exit code 1
+└── UserError                 the user can fix it: exit code 2, no traceback
     ├── ArgumentError         a call with an unknown, missing or ill-typed argument; also a TypeError
     ├── UnknownName           no such task, model, metric, filter or run
     │   └── NoSuchResult      a result without such a task, group or metric; also a KeyError
     ├── TaskFileError         a task file has faults; carries all of them
-    ├── DataError             a dataset, split, column or document is not as needed
-    ├── ModelError            a model cannot be found, loaded or asked this way
+    ├── DataError             a dataset, split, column or document does not have the required form
+    ├── ModelError            a model cannot be found or loaded, or cannot answer this kind of request
     ├── MissingExtra          an optional dependency is not installed
     ├── StoreError            the store cannot be opened, read or written
-    ├── MissingAnswers        the store lacks answers that a new score needs
+    ├── MissingAnswers        the store lacks answers that rescoring needs
     ├── LimitError            a template or a regular expression takes too much time or memory
     └── OutputError           a result file cannot be written
 """
@@ -27,7 +27,7 @@ from assay.core.secrets import redacted_text
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong, in four parts; the last two may be empty. Secrets in any of them are hidden."""
+    """One problem in four parts; the last two may be empty. Secrets in any part are redacted."""
 
     where: str
     found: str
@@ -48,13 +48,13 @@ class Fault:
 
 
 class AssayError(Exception):
-    """Root of the family."""
+    """Base class of all errors of Assay."""
 
     exit_code = 1
 
 
 class UserError(AssayError):
-    """Something the user can mend. Holds one or more faults."""
+    """An error that the user can fix. Holds one or more faults."""
 
     exit_code = 2
 
@@ -64,11 +64,11 @@ class UserError(AssayError):
 
 
 class ArgumentError(UserError, TypeError):
-    """A call of the public functions that does not fit them."""
+    """A call of a public function with arguments that do not fit its signature."""
 
 
 class UnknownName(UserError):
-    """A name that is in no table."""
+    """A name that is not registered."""
 
 
 class NoSuchResult(UnknownName, KeyError):
@@ -78,15 +78,15 @@ class NoSuchResult(UnknownName, KeyError):
 
 
 class TaskFileError(UserError):
-    """A task file with faults, all of them."""
+    """A task file with faults; lists all of them."""
 
 
 class DataError(UserError):
-    """Data that is missing or has the wrong shape."""
+    """Data that is missing or has the wrong form."""
 
 
 class ModelError(UserError):
-    """A model that cannot be opened or cannot do what is asked."""
+    """A model that cannot be opened or does not support the request."""
 
 
 class MissingExtra(UserError):
@@ -98,14 +98,14 @@ class StoreError(UserError):
 
 
 class MissingAnswers(UserError):
-    """Answers that a new score needs and the store does not hold."""
+    """Answers that rescoring needs and the store does not hold."""
 
 
 class LimitError(UserError):
-    """A template or a regular expression of a file that takes more time or memory than it may."""
+    """A template or a regular expression from a task file that exceeds its time or memory limit."""
 
     def at(self, where: str) -> LimitError:
-        """The same error with its place, unless it has one."""
+        """The same error with a location, unless it has one already."""
         fault = self.faults[0]
         return self if fault.where else LimitError(Fault(where, fault.found, fault.expected, fault.next))
 
@@ -115,14 +115,14 @@ class OutputError(UserError):
 
 
 def closest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """The known names nearest to a misspelt one, best first."""
+    """The known names closest to a misspelt one, best first."""
     lowered = {candidate.lower(): candidate for candidate in known}
     matches = difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=0.6)
     return [lowered[match] for match in matches]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """` (did you mean "regex"?)`, or nothing when no known name is near."""
+    """` (did you mean "regex"?)`, or an empty string when no known name is close."""
     near = closest(name, known)
     if not near:
         return ""
@@ -130,7 +130,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def unknown_name(noun: str, name: str, known: Sequence[str], where: str = "") -> UnknownName:
-    """The error for a name that is in no table, with the nearest names and where to look."""
+    """The error for an unregistered name, with the closest names and the command that lists all names."""
     return UnknownName(
         Fault(where, f'unknown {noun} "{name}"{did_you_mean(name, known)}', next=f"See: assay ls {noun}s")
     )
@@ -141,7 +141,7 @@ def no_such_result(where: str, noun: str, name: str, known: Sequence[str]) -> No
     return NoSuchResult(Fault(where, f'has no {noun} "{name}"{did_you_mean(str(name), known)}', ", ".join(known)))
 
 
-# Advice of other libraries about their own functions: of no use here, or unsafe.
+# Advice from other libraries about their own functions: useless here, or unsafe.
 _FOREIGN_ADVICE = re.compile(
     r"weights_only|trust_remote_code|HF_HUB_DISABLE|HF_DATASETS_TRUST|git\+|pip install|conda install"
 )
@@ -150,31 +150,31 @@ _TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def plain_reason(error: BaseException, lines: int = 1) -> str:
-    """What another library's error says, on one line, without its advice about calls that nobody here makes."""
-    text = redacted_text(_TERMINAL_CODES.sub("", str(error)))  # hidden before it is cut: half a token is a secret, too
+    """What another library's error says, on one line, without advice about calls that Assay's users do not make."""
+    text = redacted_text(_TERMINAL_CODES.sub("", str(error)))  # redacted before it is cut: half a token is a secret
     said = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     sentences = _SENTENCE.split(" ".join(said[:lines]))
     kept = " ".join(sentence for sentence in sentences if not _FOREIGN_ADVICE.search(sentence))
     return kept[:400] or type(error).__name__
 
 
-# Packages that are installed under another name than they are imported by.
+# Packages whose install name differs from their import name.
 _INSTALL_NAMES = {"sklearn": "scikit-learn", "rouge_score": "rouge-score", "yaml": "pyyaml", "PIL": "pillow"}
 
 
 def install_name(module: str) -> str:
-    """The package that brings a module."""
+    """The package that provides a module."""
     package = module.partition(".")[0]
     return _INSTALL_NAMES.get(package, package)
 
 
 def install_line(module: str) -> str:
-    """What to run for a module that code of others wants."""
+    """The command that installs a module needed by third-party code."""
     return f"Run: pip install {install_name(module)}"
 
 
 def missing_extra(package: str, extra: str, purpose: str) -> MissingExtra:
-    """The error for an optional dependency, with the line that installs it."""
+    """The error for a missing optional dependency, with the command that installs it."""
     return MissingExtra(
         Fault(purpose, f'the package "{package}" is not installed', next=f"Run: pip install 'assay-eval[{extra}]'")
     )

@@ -1,4 +1,4 @@
-"""What makes a model itself, and what it can do; both are plain data."""
+"""Model fingerprint (what identifies a model) and capabilities (what it can do); both are plain data."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from assay.core.secrets import redacted_identity
 class Fingerprint:
     """Everything about a model that may change its answers.
 
-    The digest leaves out `name` and `revision` when the weights' hash is known: the same weights in two
-    folders are one model. All else counts, so an unknown setting makes a new model rather than a wrong hit. Secrets
-    (a login in an address, an `api_key` among the settings) are hidden when it is made, so they are no part of it.
-
+    The digest leaves out `name` and `revision` when the weights' hash is known: the same weights in two folders are one
+    model. Everything else counts, so an unknown setting leads to a new model rather than to a wrong cache hit. Secrets
+    (a login in a URL, an `api_key` among the settings) are redacted on construction, so they are not part of it.
     Attributes:
-        name: how the user calls it: a path, a hub id, a table name.
-        revision: the resolved commit of a hub model.
-        weights: hash of the weight files, or of the source of a model without any.
+        name: the user's name for it: a path, a Hub id, a registered name.
+        revision: the resolved commit of a Hub model.
+        weights: hash of the weight files, or of the source code of a model without weights.
         precision: number format of weights and arithmetic.
         tokenizer: hash of the tokenizer's files.
         template: hash of the chat template.
         adapter: hash of an adapter on top of the weights.
-        parent: digest of the model this one was trained from.
+        parent: digest of the model that this one was trained from.
         settings: further settings that change answers (maximum length, BOS rule, …).
     """
 
@@ -49,23 +48,23 @@ class Fingerprint:
             object.__setattr__(self, name, redacted_identity(getattr(self, name)))
 
     def to_json(self) -> dict[str, Any]:
-        """All fields and the digest, for the manifest."""
+        """All fields and the digest, for the run manifest."""
         return {**asdict(self), "settings": dict(self.settings), "digest": self.digest}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Fingerprint:
-        """The fingerprint that `to_json` gave, also after a way through a file."""
+        """The fingerprint that `to_json` wrote, also after a round trip through a file."""
         found = cls(**{entry.name: data[entry.name] for entry in fields(cls) if entry.name in data})
-        # The digest stands in the keys, so it stays as written, even where a setting came back as another type.
+        # The digest is part of the stored keys, so it stays as written even if a setting came back as another type.
         found.__dict__["digest"] = data["digest"]
         return found
 
     def differences(self, other: Fingerprint) -> dict[str, tuple[Any, Any]]:
-        """What makes two models two: field or setting → (this one's, the other's). A name alone makes none."""
+        """How two models differ: field or setting → (own, other's). A different name alone does not count."""
         if self.digest == other.digest:
             return {}
         mine, others = self._parts(), other._parts()
-        # By digest: a tuple that has been through a file is a list, and the same setting.
+        # Compared by digest: a tuple that has been through a file is a list, and the same setting.
         names = [name for name in {**mine, **others} if digest(mine.get(name)) != digest(others.get(name))]
         if self.weights is not None and other.weights is not None:
             names = [name for name in names if name not in ("name", "revision")]
@@ -78,7 +77,7 @@ class Fingerprint:
 
     @cached_property
     def digest(self) -> str:
-        """64 hex digits that stand for the model in every key."""
+        """64 hex digits that identify the model in every key."""
         data = {**asdict(self), "settings": dict(self.settings)}
         if self.weights is not None:
             del data["name"], data["revision"]
@@ -88,17 +87,17 @@ class Fingerprint:
 @checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a model can do. Asked before anything runs.
+    """What a model can do; checked before a run starts.
 
     Attributes:
         kinds: request kinds it answers.
-        max_tokens: longest sequence it takes; None when it does not say.
-        has_chat: whether it can turn messages into text.
+        max_tokens: longest sequence it accepts; None if unknown.
+        has_chat: whether it can render chat messages as text.
         can_tokenize: whether it also satisfies the `ExposesTokens` protocol.
-        is_deterministic: whether the same request gives the same bits, whatever it is batched with.
-        family: what kind of network it is, for messages.
+        is_deterministic: whether the same request gives the same bits, whatever the rest of the batch.
+        family: the kind of network, for messages.
         learns: request kinds that it can be trained to answer; a model with any also satisfies `Trainable`.
-        labels: names of the outputs of its classification head, to be matched by `core.labels`; empty without one.
+        labels: names of the outputs of its classification head, see `core.label_mapping`; empty without one.
     """
 
     kinds: frozenset[str]

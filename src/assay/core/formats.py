@@ -1,7 +1,7 @@
-"""Formats: shapes of questions that know nothing of a dataset. A task states them, every family of models reads them.
+"""Question formats that do not depend on a dataset: a task builds them, every model family reads them.
 
-Three further shapes need no words of their own, as a task's requests say all: ranked classification (continuations),
-generation, and perplexity (whole texts).
+Three further formats need no class, since a task's requests already say everything: ranked classification
+(continuations), generation, and perplexity (whole texts).
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
-# A place among choices or labels, or several places; one that is not among them where none is known.
+# An index into choices or labels, or several; out of range where the right answer is unknown.
 Answer = Union[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class MultipleChoice:
-    """A question with choices.
+    """A multiple-choice question.
 
     Attributes:
-        question: what is asked; of a text to be continued, its beginning.
-        choices: the answers to choose from.
-        answer: place of the right choice, or of several; one that is not among them when none is known.
-        context: what must be read first, such as a passage.
-        completes: whether the choices continue the question's sentence, so that it needs no "Answer:".
-        labels: the document's own names of the choices, where it has some.
-        headed: whether "Question:" stands before the question where it is asked alone: not where the task's own
-            prompt has no such word, as MMLU's, nor where a text is to be classified.
-        headed_list: whether it also stands there where the choices are listed, as in the task's own prompt.
+        question: the question, or the beginning of a text to be continued.
+        choices: the possible answers.
+        answer: index of the right choice, or of several; out of range where it is unknown.
+        context: text to read first, such as a passage.
+        completes: whether the choices continue the question's sentence, so that no "Answer:" is needed.
+        labels: the document's own names of the choices, if any.
+        headed: whether "Question:" precedes the question when it is shown without its choices: not where the task's
+            own prompt has no such word, as in MMLU, nor where a text is to be classified.
+        headed_list: whether "Question:" also precedes it when the choices are listed, as in the task's own prompt.
     """
 
     question: str
@@ -41,13 +41,13 @@ class MultipleChoice:
 
 @dataclass(frozen=True, slots=True)
 class LabelledText:
-    """A text, or a pair of texts, that belongs to one of a few classes: the same ones for every document.
+    """A text, or a pair of texts, that belongs to one of a fixed set of classes, the same for every document.
 
     Attributes:
-        text: the text, or the first of a pair: a premise, a passage.
+        text: the text, or the first of a pair, such as a premise or a passage.
         labels: names of the classes.
-        answer: place of the right one, or of several.
-        pair: the second text: a hypothesis, a question; None for a text alone.
+        answer: index of the right label, or of several.
+        pair: the second text, such as a hypothesis or a question; None for a single text.
     """
 
     text: str
@@ -58,13 +58,13 @@ class LabelledText:
 
 @dataclass(frozen=True, slots=True)
 class SpanQuestion:
-    """A question whose answer stands in a text.
+    """A question whose answer is a span of a text.
 
     Attributes:
-        question: what is asked.
+        question: the question.
         context: the text.
-        answers: right answers, each as it stands in the text; empty where the text holds none.
-        starts: where each answer begins, in characters; empty when not told.
+        answers: right answers, each as it occurs in the text; empty where the text holds none.
+        starts: character offset of each answer; empty if unknown.
         may_lack: whether documents of this task may have no answer.
     """
 
@@ -77,11 +77,11 @@ class SpanQuestion:
 
 @dataclass(frozen=True, slots=True)
 class TextToText:
-    """A text that is to be turned into another.
+    """A text to be transformed into another, such as a translation.
 
     Attributes:
-        source: what is read.
-        targets: right results, of which one will do.
+        source: the input text.
+        targets: right results; any one of them counts.
     """
 
     source: str
@@ -92,7 +92,7 @@ Question = Union[MultipleChoice, LabelledText, SpanQuestion, TextToText]
 
 
 def as_multiple_choice(question: Question) -> MultipleChoice | None:
-    """A question with choices, which classes are too; None where the answer is to be written or found."""
+    """The question as multiple choice, which covers classification; None for generated answers and spans."""
     if isinstance(question, LabelledText):
         context, asked = ("", question.text) if question.pair is None else (question.text, question.pair)
         return MultipleChoice(asked, question.labels, question.answer, context, headed=False)

@@ -1,7 +1,7 @@
-"""What makes two things the same: canonical JSON, digests and the key of a request.
+"""Identity of requests and values: canonical JSON, digests and response keys.
 
-A key covers the model's fingerprint and every field of the request; never a task, run, batch or
-device. `tests/core/test_identity.py` freezes golden keys, so a refactor cannot change them unseen.
+A key covers the model's fingerprint and every field of the request, and never a task, run, batch or device.
+`tests/core/test_identity.py` freezes golden keys, so that no refactoring can change them unnoticed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KEY_VERSION = 1
 
 
 def _plain(value: Any) -> Any:
-    """Values that data files bring and JSON does not know: dates, bytes, numpy scalars, tuples."""
+    """Values that occur in data files and not in JSON: dates, bytes, numpy scalars, tuples."""
     if isinstance(value, bytes):
         return {"bytes": hashlib.sha256(value).hexdigest()}
     if hasattr(value, "isoformat"):
@@ -42,12 +42,12 @@ _encode_loose: Callable[[Any], str] = json.JSONEncoder(
 
 
 def canonical_json(value: Any) -> str:
-    """One text per value: sorted keys, no blanks, no NaN."""
+    """Canonical JSON of a value: sorted keys, no white space, no NaN."""
     return _encode(value)
 
 
 def to_bytes(text: str) -> bytes:
-    """UTF-8, also for lone surrogates, which real datasets contain."""
+    """UTF-8 bytes; also encodes lone surrogates, which occur in real datasets."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -55,12 +55,12 @@ def to_bytes(text: str) -> bytes:
 
 
 def digest(value: Any) -> str:
-    """sha256 of a value's canonical JSON, as 64 hex digits. Dates and the like become text first."""
+    """sha256 of a value's canonical JSON, as 64 hex digits. Dates and the like are converted to text first."""
     return hashlib.sha256(to_bytes(_encode_loose(value))).hexdigest()
 
 
 def digest_all(values: Iterable[Any]) -> str:
-    """sha256 over the canonical JSON of many values, as lists of a hundred: encoding one by one takes longer."""
+    """sha256 over the canonical JSON of many values, in lists of a hundred, which is faster than one by one."""
     total = hashlib.sha256()
     remaining = iter(values)
     while some := list(islice(remaining, 100)):
@@ -69,7 +69,7 @@ def digest_all(values: Iterable[Any]) -> str:
 
 
 def document_digest(document: Document) -> str:
-    """64 hex digits that stand for what a document says, wherever it stands."""
+    """64 hex digits that identify a document's content, independent of its position."""
     return digest(dict(document.fields))
 
 
@@ -78,12 +78,12 @@ def _request_bytes(request: Request) -> bytes:
 
 
 def request_digest(request: Request) -> bytes:
-    """32 bytes that stand for a request, whoever answers it. All its fields count."""
+    """32 bytes that identify a request, independent of the model. All fields count."""
     return hashlib.sha256(_request_bytes(request)).digest()
 
 
 def response_key(fingerprint: str, request: Request) -> bytes:
-    """The 32 bytes under which a model's answer to a request is stored.
+    """The 32-byte key under which a model's answer to a request is stored.
 
     Args:
         fingerprint: the digest of the model's fingerprint.
@@ -93,10 +93,10 @@ def response_key(fingerprint: str, request: Request) -> bytes:
 
 
 class ResponseKeyBuilder:
-    """`response_key` for many requests in a row of one model. A prompt that several of them share is read once.
+    """`response_key` for many requests to one model in a row. A prompt shared by consecutive requests is hashed once.
 
     Attributes:
-        asked: running sha256 over all requests so far, free of the model.
+        asked: running sha256 over all requests so far, independent of the model.
     """
 
     def __init__(self, fingerprint: str) -> None:

@@ -1,8 +1,8 @@
-"""Signals that end a program: Ctrl-C (SIGINT), SIGTERM and SIGHUP, which a closed terminal sends.
+"""Termination signals: Ctrl-C (SIGINT), SIGTERM and SIGHUP, which a closing terminal sends.
 
-`heeded` is for the command line: each of them raises `Interrupted`, several in quick succession raise once.
-`uninterrupted` is for work that must not stop half way; it holds back whatever handler there is, also where Assay is
-called from Python.
+`raise_on_signals` is for the command line: each signal raises `Interrupted`, several in quick succession raise once.
+`defer_signals` is for work that must not stop half-way; it defers whatever handler is installed, also where Assay is
+used as a library.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from contextlib import contextmanager
 from typing import Any
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-# Signals so close together count as one: impatient Ctrl-C, or the SIGTERM that follows a SIGHUP.
+# Signals this close together count as one: an impatient Ctrl-C, or the SIGTERM that follows a SIGHUP.
 _DEBOUNCE_SECONDS = 1.0
-# After this time one more signal is no longer held back: the disk or the lock that is waited for may never come.
+# After this time a further signal is no longer deferred: the disk or lock being waited for may never respond.
 _FORCE_EXIT_SECONDS = 5.0
 _RERAISE_DELAY_SECONDS = 0.02
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal asked the program to end."""
+    """A signal requested the end of the program."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -34,7 +34,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class _Handler:
-    """Raises at the first signal of a press. Once the program is ending, it only makes sure that it does end."""
+    """Raises at the first signal of a burst. Once the program is exiting, it only makes sure that it does exit."""
 
     def __init__(self) -> None:
         self.received_signal: int | None = None
@@ -54,7 +54,7 @@ class _Handler:
             raise Interrupted(number)
 
     def raise_again(self, number: int) -> None:
-        """Sends a signal again that Python dropped, as it does with all that is raised in a destructor."""
+        """Re-raises a signal that Python dropped, as it does with everything raised in a destructor."""
         self._last = float("-inf")
         timer = threading.Timer(_RERAISE_DELAY_SECONDS, signal.raise_signal, (number,))
         timer.daemon = True
@@ -65,21 +65,21 @@ _current: _Handler | None = None
 
 
 def received_signal() -> int | None:
-    """The signal that the command line got first; None for none."""
+    """The first signal that the command line received; None for none."""
     return _current.received_signal if _current is not None else None
 
 
 def exit_code(number: int) -> int:
-    """What shells and job schedulers expect of a program that a signal ended: 129, 130 or 143."""
+    """The exit code that shells and job schedulers expect of a program ended by a signal: 129, 130 or 143."""
     return 128 + number
 
 
 @contextmanager
 def raise_on_signals(until_exit: bool = False) -> Iterator[None]:
-    """Signals raise `Interrupted`. Those that are ignored (nohup, background jobs) stay so.
+    """Makes signals raise `Interrupted`. Signals that are ignored (nohup, background jobs) stay ignored.
 
     Args:
-        stays: whether the process ends next, so that late signals must not disturb the interpreter's own end.
+        until_exit: whether the process exits next, so that late signals must not disturb the interpreter's shutdown.
     """
     global _current
     if threading.current_thread() is not threading.main_thread():
@@ -93,7 +93,7 @@ def raise_on_signals(until_exit: bool = False) -> Iterator[None]:
         if known is not signal.SIG_IGN:
             signal.signal(number, handler)
     if until_exit:
-        atexit.register(_ignore_signals)  # the first to be registered is the last to be called
+        atexit.register(_ignore_signals)  # registered first, so called last
     try:
         yield
     finally:
@@ -105,7 +105,7 @@ def raise_on_signals(until_exit: bool = False) -> Iterator[None]:
 
 
 def _ignore_signals() -> None:
-    """Python's own end gives handlers up before the process ends: a late Ctrl-C would change its exit code."""
+    """Python removes its handlers before the process exits: a late Ctrl-C would change the exit code."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
@@ -119,7 +119,7 @@ def _unraisable(handler: _Handler, hook: Any, dropped: Any) -> None:
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Holds signals back until this is left; one that comes long after the first is heeded at once."""
+    """Defers signals until the block is left; a signal that comes long after the first takes effect at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,6 +1,6 @@
-"""Metrics whose reported name holds a setting: `pass@k` with `k: [1, 5]` is reported as `pass@1` and `pass@5`.
+"""Metrics whose reported name contains a setting: `pass@k` with `k: [1, 5]` is reported as `pass@1` and `pass@5`.
 
-In: entries of a `metric_list`, or names. Out: one entry per reported name, which holds its settings.
+In: entries of a `metric_list`, or names. Out: one entry per reported name, with its settings.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.specs import MetricSpec
 
-# What papers and other libraries call metrics → ours.
+# Names used in papers and other libraries → Assay's names.
 OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("accuracy", "acc1", "top1"), ("acc",)),
     **dict.fromkeys(("accuracy_norm", "acc_normalized", "normalized_accuracy", "norm_acc"), ("acc_norm",)),
@@ -38,7 +38,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 
 
 def similar_metrics(name: str, known: Iterable[str]) -> str:
-    """` (did you mean "acc"?)`: what a metric is called here, else the nearest names."""
+    """` (did you mean "acc"?)`: Assay's name for a metric known elsewhere, or else the closest names."""
     ours = OTHER_NAMES.get(name.lower().replace(" ", "_"), ())
     if not ours:
         return did_you_mean(name, known)
@@ -47,13 +47,13 @@ def similar_metrics(name: str, known: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """A number that a name holds.
+    """A number that is part of a metric's name.
 
     Attributes:
         key: its name in task files.
-        default: where none is given.
-        is_fit: whether a value is one.
-        expected: what is, in words.
+        default: value if none is given.
+        is_fit: whether a value is valid.
+        expected: the valid values, in words.
     """
 
     key: str
@@ -64,10 +64,10 @@ class _Setting:
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """Metrics of one kind.
+    """Metrics that differ in their settings only.
 
     Attributes:
-        shown: a reported name, with a brace for each setting.
+        shown: the reported name, with a brace for each setting.
         settings: in the order of the name.
     """
 
@@ -75,8 +75,8 @@ class _Family:
     settings: tuple[_Setting, ...]
 
     def values(self, name: str) -> tuple[float, ...] | None:
-        """The settings that a name holds; None for a name of another kind."""
-        # The second setting may be left out of a name: gpass@5 is gpass@5:0.5.
+        """The settings in a name; None for a name of another family."""
+        # The second setting may be omitted from a name: gpass@5 is gpass@5:0.5.
         match = re.fullmatch(_pattern(self.shown), name) or re.fullmatch(_pattern(self.shown.partition(":")[0]), name)
         return None if match is None else tuple(map(_number, match.groups()))
 
@@ -98,7 +98,7 @@ _K = _Setting(
 )
 _TAU = _Setting("tau", 0.5, lambda value: _is_number(value) and 0 <= value <= 1, "a share from 0 to 1")
 _COVERAGE = _Setting("coverage", 0.8, lambda value: _is_number(value) and 0 < value <= 1, "a share above 0, 1 at most")
-# Metrics that look at several draws of a question at once.
+# Metrics that use several draws of a question at once.
 DRAW_METRICS = ("pass@k", "pass^k", "maj@k", "mean@k", "gpass@k")
 SELECTIVE = "selective_acc"
 _FAMILIES = {
@@ -112,19 +112,19 @@ _FAMILIES = {
 
 
 def family_of(name: str) -> str:
-    """`pass@k` for `pass@5`; any other name is its own."""
+    """`pass@k` for `pass@5`; any other name is returned as it is."""
     if "@" not in name and "^" not in name:
         return name
     return next((family for family, rule in _FAMILIES.items() if rule.values(name) is not None), name)
 
 
 def uses_all_draws(name: str) -> bool:
-    """Whether a metric of this name, reported or listed, looks at all draws of a question."""
+    """Whether a metric of this name, reported or listed, uses all draws of a question."""
     return family_of(name) in DRAW_METRICS
 
 
 def name_faults(entry: Mapping[str, Any], where: str = "") -> list[Fault]:
-    """What is wrong with the settings of an entry; nothing for metrics without such."""
+    """The faults in the settings of an entry; none for metrics without settings in their name."""
     name = entry.get("metric")
     rule = _FAMILIES.get(family_of(name)) if isinstance(name, str) else None
     if rule is None:
@@ -145,7 +145,7 @@ def name_faults(entry: Mapping[str, Any], where: str = "") -> list[Fault]:
 
 
 def expanded_entries(entries: Iterable[Mapping[str, Any]], where: str = "metric_list") -> list[Mapping[str, Any]]:
-    """One entry per reported name, with its settings as single numbers; other entries as they are."""
+    """One entry per reported name, with its settings as single numbers; other entries unchanged."""
     found: list[Mapping[str, Any]] = []
     for entry in entries:
         name = entry["metric"]
@@ -166,7 +166,7 @@ def expanded_entries(entries: Iterable[Mapping[str, Any]], where: str = "metric_
 
 
 def expanded_specs(specs: Iterable[MetricSpec], where: str = "metrics") -> tuple[MetricSpec, ...]:
-    """The same for metrics that are specified already; the task's own functions keep their names."""
+    """The same for parsed metric specs; the task's own functions keep their names."""
     found = []
     for spec in specs:
         if spec.function is not None or family_of(spec.name) not in _FAMILIES:

@@ -1,6 +1,6 @@
-"""The door for values from models: each answer is checked and made plain before anyone stores or scores it.
+"""Validates every answer of a model and converts it to plain Python before it is stored or scored.
 
-In: whatever a model returned for a request. Out: an output of plain Python values that suits the request, or a
+In: whatever a model returned for a request. Out: an output of plain Python values that matches the request, or a
 `Failure` that says what was returned and what was expected.
 """
 
@@ -22,11 +22,11 @@ from assay.core.requests import (
 )
 from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
 
-# How far the log-probability of one token may lie above 0 by rounding.
+# How far above 0 rounding may leave the log-probability of one token.
 LOGPROB_TOLERANCE = 1e-3
 FINISH_REASONS = ("stop", "eos", "length")
 
-# What servers and libraries call the same endings.
+# Finish reasons of servers and libraries → Assay's.
 _FINISH_REASON_ALIASES = {
     "max_tokens": "length",
     "max_length": "length",
@@ -35,7 +35,7 @@ _FINISH_REASON_ALIASES = {
     "end_turn": "eos",
     "stop_sequence": "stop",
 }
-_LARGEST_COUNT = 2**63 - 1  # what the store's columns hold
+_LARGEST_COUNT = 2**63 - 1  # the largest integer that the store's columns hold
 _LONGEST_SHOWN = 80
 OUTPUT_CLASSES: Mapping[str, type[Logprob] | type[Text] | type[LabelScores]] = {
     Loglikelihood.kind: Logprob,
@@ -49,7 +49,7 @@ _Value = TypeVar("_Value")
 
 
 class _InvalidAnswer(Exception):
-    """A value that cannot be taken; carries the kind and the text of the failure."""
+    """A value that cannot be accepted; carries the kind and the message of the failure."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -57,8 +57,8 @@ class _InvalidAnswer(Exception):
 
 
 def check_answer(answer: object, request: Request) -> Output | Failure:
-    """The answer as plain values, or a failure where it does not suit the request."""
-    # Most answers are plain log-probabilities, hundreds of thousands in a run: told apart in one expression.
+    """The answer as plain values, or a failure if it does not match the request."""
+    # Most answers are plain log-probabilities, hundreds of thousands per run: recognised in one expression.
     if (
         type(answer) is Logprob
         and type(answer.total) is float
@@ -79,14 +79,14 @@ def check_answer(answer: object, request: Request) -> Output | Failure:
 
 
 def matches_request(output: Output, request: Request) -> bool:
-    """Whether an output is of the kind that a request asks for, with one score per label or choice."""
+    """Whether an output is of the kind that a request needs, with one score per label or choice."""
     if type(output) is not OUTPUT_CLASSES[request.kind]:
         return False
     return not isinstance(output, LabelScores) or len(output.scores) == _score_count(request)
 
 
 def is_valid_output(output: Output) -> bool:
-    """Whether an output holds what the door lets through: plain values, each in its range, whatever its request."""
+    """Whether an output holds plain values, each in its range, independent of its request."""
     try:
         return _READERS[type(output)](output) == output
     except _InvalidAnswer:
@@ -94,7 +94,7 @@ def is_valid_output(output: Output) -> bool:
 
 
 def is_above_probability_one(output: Output) -> bool:
-    """Whether a log-probability stands for a probability above 1; sums of rounded numbers may miss 0 by a little."""
+    """Whether a log-probability corresponds to a probability above 1; rounded sums may exceed 0 slightly."""
     if isinstance(output, Logprob):
         return output.total > 0 and output.total > LOGPROB_TOLERANCE * max(1, output.token_count)
     return isinstance(output, LabelScores) and any(score > LOGPROB_TOLERANCE for score in output.scores)
@@ -119,13 +119,13 @@ def _plain(answer: object, request: Request) -> Output | Failure:
 def _plain_logprob(answer: Any) -> Logprob:
     total = _convert_field("total", answer.total, _as_logprob, "a number")
     return Logprob(
-        total,
-        _count("token_count", answer.token_count),
-        _convert_field("is_greedy", answer.is_greedy, _as_bool, "True or False"),
-        _count("prompt_tokens", answer.prompt_tokens),
-        _count("truncated", answer.truncated),
-        _with_zero_probability_note(_notes(answer.notes), [total]),
-        None if answer.windows is None else _count("windows", answer.windows),
+        total=total,
+        token_count=_count("token_count", answer.token_count),
+        is_greedy=_convert_field("is_greedy", answer.is_greedy, _as_bool, "True or False"),
+        prompt_tokens=_count("prompt_tokens", answer.prompt_tokens),
+        truncated=_count("truncated", answer.truncated),
+        notes=_with_zero_probability_note(_notes(answer.notes), [total]),
+        windows=None if answer.windows is None else _count("windows", answer.windows),
     )
 
 
@@ -161,12 +161,12 @@ _READERS: dict[type, Callable[[Any], Output]] = {
 
 
 def _convert_field(name: str, value: object, convert: Callable[[Any], _Value], expected: str) -> _Value:
-    """A value as plain Python has it: numpy's and torch's scalars become numbers."""
+    """Converts a value to plain Python: numpy and torch scalars become numbers."""
     try:
         return convert(value)
     except _InvalidAnswer:
         raise
-    except Exception as error:  # other libraries' values raise what they like
+    except Exception as error:  # values of other libraries may raise anything
         raise _InvalidAnswer("invalid", f"returned {name}={shown(value)}; expected {expected}") from error
 
 
@@ -199,13 +199,13 @@ def _as_bool(value: Any) -> bool:
 def _as_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
-    # Two halves of a character become one, as they would on the way through the store.
+    # Two halves of a surrogate pair become one character, as they would on the way through the store.
     text = str(value)
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def _finish_reason(reason: object) -> tuple[str, tuple[str, ...]]:
-    """One of our words for why a text ended; another's word that we do not know is kept as a note."""
+    """One of our finish reasons; an unknown reason of another library is recorded as a note."""
     if reason is None:
         return "stop", ()
     if not isinstance(reason, str):
@@ -217,7 +217,7 @@ def _finish_reason(reason: object) -> tuple[str, tuple[str, ...]]:
 
 
 def _notes(value: Any) -> tuple[str, ...]:
-    """The names as a tuple; one name alone is meant as one, not as its letters."""
+    """The names as a tuple; a single string is one name, not a sequence of letters."""
     if not value:
         return ()
     names = [value] if isinstance(value, str) else value
@@ -225,7 +225,7 @@ def _notes(value: Any) -> tuple[str, ...]:
 
 
 def _with_zero_probability_note(notes: tuple[str, ...], totals: Sequence[float]) -> tuple[str, ...]:
-    """Probabilities of 0 are legal and rare, and many of them hide a fault (an overflow): they are counted."""
+    """Probabilities of 0 are legal and rare, and many of them hint at a bug (an overflow), so they are counted."""
     return (*notes, "zero_probability") if -math.inf in totals and "zero_probability" not in notes else notes
 
 
@@ -236,12 +236,12 @@ def _score_count(request: Request) -> int:
 
 
 def _encodable(value: object) -> str:
-    """A text that can be stored and printed whatever it holds: lone surrogates are written as escapes."""
+    """A string that can always be stored and printed: lone surrogates are written as escapes."""
     return str(value).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def shown(value: object) -> str:
-    """A value as a message shows it: its beginning and its type."""
+    """A value as a message shows it: the start of its repr, and its type."""
     try:
         text = repr(value)
     except Exception:  # a broken repr must not end the run that reports it

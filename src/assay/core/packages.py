@@ -1,8 +1,8 @@
-"""Optional packages that something imports late, asked for before any work is done.
+"""Optional packages that are imported late, checked before any work starts.
 
-Whatever needs one declares it: an attribute `package` (a module's name, or several) of a filter, a metric's value
-function, an aggregation or a function of ours; or a `RequiredPackage` for a figure. `missing` names all that is not
-there at once.
+Whatever needs a package declares it: an attribute `package` (a module name, or several) of a filter, a metric's value
+function, an aggregation or a function; or a `RequiredPackage` for a figure. `missing_packages` lists everything that
+is not installed at once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class RequiredPackage:
     """A package that will be imported.
 
     Attributes:
-        module: the name that is imported.
+        module: the import name.
         where: what needs it.
-        extra: the extra of Assay that brings it; empty for a package of somebody's own code.
+        extra: the extra of Assay that installs it; empty for a package that only third-party code needs.
     """
 
     module: str
@@ -33,17 +33,17 @@ class RequiredPackage:
 
 
 def is_installed(module: str) -> bool:
-    """Whether a module can be imported, told without importing it."""
+    """Whether a module can be imported, checked without importing it."""
     try:
         return importlib.util.find_spec(module) is not None
-    except ValueError:  # loaded, but without a record of where it came from
+    except ValueError:  # loaded, but without a module spec
         return True
-    except ModuleNotFoundError:  # the package above it
+    except ModuleNotFoundError:  # a parent package is missing
         return False
 
 
 def declared_packages(thing: Any, where: str, extra: str = "metrics") -> list[RequiredPackage]:
-    """What a filter, metric, aggregation or function says that it needs."""
+    """The packages that a filter, metric, aggregation or function declares."""
     named = getattr(thing, "package", ())
     names = (named,) if isinstance(named, str) else named
     is_list = isinstance(names, (list, tuple))
@@ -51,7 +51,7 @@ def declared_packages(thing: Any, where: str, extra: str = "metrics") -> list[Re
 
 
 def missing_packages(needs: Iterable[RequiredPackage]) -> list[Fault]:
-    """A fault per package that is not installed, with all that needs it; the last one says how to install them all."""
+    """A fault per missing package, with everything that needs it; the last fault says how to install them all."""
     by_module: dict[str, list[RequiredPackage]] = {}
     for need in needs:
         by_module.setdefault(need.module, []).append(need)
@@ -71,14 +71,14 @@ def missing_packages(needs: Iterable[RequiredPackage]) -> list[Fault]:
 
 
 def check_packages(needs: Iterable[RequiredPackage]) -> None:
-    """Raises the error that names every missing package."""
+    """Raises an error that lists every missing package."""
     faults = missing_packages(needs)
     if faults:
         raise MissingExtra(*faults)
 
 
 def require(module: str, where: str, extra: str = "metrics") -> None:
-    """Raises the same for one package, where it is about to be imported."""
+    """Raises the same error for one package that is about to be imported."""
     check_packages([RequiredPackage(module, where, extra)])
 
 

@@ -1,15 +1,15 @@
-"""Counts with their nouns: "1 run", "3 runs", "1 run is", "3 runs are"."""
+"""Counts with nouns and verbs in the right number: "1 run", "3 runs", "1 run is", "3 runs are"."""
 
 from __future__ import annotations
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
-    """A count with its noun in the right number: `plural(1, "run")` → `1 run`, `plural(1200, "run")` → `1,200 runs`.
+    """A count with its noun: `plural(1, "run")` → `1 run`, `plural(1200, "run")` → `1,200 runs`.
 
     Args:
-        count: how many.
-        noun: the noun for one; may be a phrase whose last word takes the s, or a verb phrase together with `nouns`.
-        nouns: the phrase for none or several, where it is not the noun with an s.
+        count: the number.
+        noun: the singular noun or a phrase that ends with it; or, together with `nouns`, a phrase with a verb.
+        nouns: the plural phrase, if it is not the singular plus s.
     """
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 

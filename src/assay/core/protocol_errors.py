@@ -1,6 +1,6 @@
-"""What to say of an object that is not a model or not a task: what one is, and how to make one.
+"""Error text for an object that is not a model or not a task: what is expected, and how to write one.
 
-Takes what stands in the place of one, gives the error's words; `core.annotations` finds out what an object lacks.
+In: the object found. Out: the expected and next parts of the message; `core.annotations` finds what an object lacks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _EXPECTED_MODEL = (
     "close()"
 )
 _EXPECTED_TASK = 'a name such as "demo_questions" (see: assay ls tasks), the path of a task file, or a task object'
-# Packages whose networks and tokenizers people hold in their hands.
+# Packages whose networks and tokenizers users may pass by mistake.
 _NETWORK_PACKAGES = ("transformers", "peft", "torch")
 _MODEL_EXAMPLE = """For example:
     class MyModel:
@@ -39,14 +39,14 @@ _SAVE_ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class MismatchAdvice:
-    """The words of an error: what was expected, and what to do next."""
+    """The second half of an error: what was expected, and what to do next."""
 
     expected: str
     next: str = ""
 
 
 def mismatch_advice(protocol: str, value: Any) -> MismatchAdvice | None:
-    """What to say of a value that does not fit a protocol; None for protocols that people rarely meet."""
+    """The advice for a value that does not fit a protocol; None for protocols that users rarely implement."""
     if isinstance(value, type):
         return MismatchAdvice("an object of that class", f"Make one: {value.__name__}(…)")
     return {"Model": _model_advice, "Task": _task_advice}.get(protocol, lambda _: None)(value)

@@ -1,4 +1,4 @@
-"""The seams. Anything that satisfies one of these fits; nothing needs to inherit from Assay."""
+"""The interfaces between packages, as protocols: any object with the right members fits, no base class is needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from assay.core.training import FitListener, FitReport, FitSettings, TrainingExa
 
 @runtime_checkable
 class Task(Protocol):
-    """What is asked. After `documents` has loaded the data, everything is pure."""
+    """What is evaluated. After `documents` has loaded the data, everything is pure."""
 
     @property
     def card(self) -> TaskCard: ...
@@ -27,17 +27,17 @@ class Task(Protocol):
     def scoring(self) -> Scoring: ...
 
     def documents(self) -> Sequence[Document]:
-        """The documents of the evaluated split, all of them, in order."""
+        """All documents of the evaluated split, in order."""
         ...
 
     def build(self, document: Document) -> Instance:
-        """A document as asked; a pure function of the task, its seed and the document."""
+        """Builds the instance of a document; a pure function of the task, its seed and the document."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FewShotExample:
-    """A few-shot example and where it came from: the row at a place of a split, or of the task file's own list."""
+    """A few-shot example and its origin: the row at an index of a split, or of the task file's own list."""
 
     origin: str
     place: int
@@ -46,41 +46,41 @@ class FewShotExample:
 
 @runtime_checkable
 class ProvidesFewShotExamples(Protocol):
-    """A task that can tell which examples stand before a document."""
+    """A task that can list the few-shot examples of a document."""
 
     def examples(self, document: Document) -> Sequence[FewShotExample]: ...
 
 
 @runtime_checkable
 class HasFormat(Protocol):
-    """A task whose documents are questions of a format, which heads can be asked too."""
+    """A task whose documents are questions of a known format, so that classifier heads can answer them too."""
 
     def question(self, document: Document) -> Question | None:
-        """The document as a question; None where none can be found in it."""
+        """The document as a question; None if it cannot be read as one."""
         ...
 
 
 @runtime_checkable
 class ProvidesTrainingExamples(Protocol):
-    """A task with documents to learn from."""
+    """A task with documents to train on."""
 
     def training_examples(self, part: str, kinds: frozenset[str]) -> Sequence[TrainingExample]:
-        """The lessons of the `training` or the `validation` documents, never of those that are evaluated.
+        """The training examples of the `training` or `validation` documents, never of the evaluated ones.
 
         Args:
-            part: `training`; or `validation`, which is empty where the task has no split for it besides the evaluated;
-                or `evaluated`: what the evaluated documents would teach, to find those that are in two parts.
-            kinds: request kinds that the model can learn.
+            part: `training`; `validation`, which is empty if the task has no split for it besides the evaluated one; or
+                `evaluated`: the examples that the evaluated documents would give, to detect overlap between parts.
+            kinds: request kinds that the model can be trained for.
 
         Raises:
-            DataError: where there are no training documents, or none from which such a model can learn.
+            DataError: if there are no training documents, or none that such a model can be trained on.
         """
         ...
 
 
 @runtime_checkable
 class Model(Protocol):
-    """Who answers."""
+    """A model that answers requests."""
 
     @property
     def fingerprint(self) -> Fingerprint: ...
@@ -89,14 +89,14 @@ class Model(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     def respond(self, requests: Sequence[Request]) -> Iterator[tuple[int, Output | Failure]]:
-        """Answers to all requests, as (place in `requests`, answer), in any order, as they finish.
+        """Answers all requests, as (index in `requests`, answer), in any order, as they finish.
 
         A request that cannot be answered yields a `Failure`; it never raises for one request alone.
         """
         ...
 
     def close(self) -> None:
-        """Gives back what the model holds."""
+        """Releases the model's resources."""
         ...
 
 
@@ -114,26 +114,26 @@ class Trainable(Protocol):
     ) -> FitReport:
         """Trains a copy of the model and saves it.
 
-        The folder holds checkpoints while training goes on; called again after a kill, it goes on from the last whole
-        one. In the end it holds a model that `hf` opens, and no checkpoints. The same lessons, settings and seed give
-        the same weights on the same machine, interrupted or not.
+        The folder holds checkpoints during training; called again after a kill, it resumes from the last complete
+        checkpoint. In the end it holds a model that `hf` opens, and no checkpoints. The same examples, settings and
+        seed give the same weights on the same machine, interrupted or not.
 
         Args:
-            lessons: what is learnt from.
-            checks: what is validated on; empty for no validation.
-            settings: how.
-            folder: where the new model goes.
-            listener: told of every step.
+            training_examples: the examples to train on.
+            validation: the examples to validate on; empty for no validation.
+            settings: the training settings.
+            folder: where the new model is saved.
+            listener: called after every step.
 
         Raises:
-            ModelError: for lessons that the model cannot learn from, and for memory that does not suffice.
+            ModelError: for examples that the model cannot be trained on, and if memory does not suffice.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TokenView:
-    """A request as the model sees it: ids and pieces of the context and of what is scored."""
+    """A request as the model sees it: token ids and strings of the context and of the scored part."""
 
     context_ids: tuple[int, ...]
     continuation_ids: tuple[int, ...]
@@ -145,37 +145,37 @@ class TokenView:
 
 @runtime_checkable
 class ExposesTokens(Protocol):
-    """A model that shows its tokens. Declared by `Capabilities.can_tokenize`."""
+    """A model that exposes its tokens. Declared by `Capabilities.can_tokenize`."""
 
     def view(self, request: Request) -> TokenView: ...
 
 
 @runtime_checkable
 class RendersPrompts(Protocol):
-    """A model that turns conversations into text, by its chat template."""
+    """A model that renders conversations as text with its chat template."""
 
     def render(self, prompt: Prompt) -> str | None:
-        """The prompt as the model reads it, whether weights are loaded or not; None where the template refuses it."""
+        """The prompt as the model reads it, with or without loaded weights; None if the template rejects it."""
         ...
 
 
-# A special token: its text and its id.
+# A special token: its string and its id.
 SpecialToken = tuple[str | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What result files say of a model and its tokenizer, in the terms of transformers and the Hub.
+    """What result files record about a model and its tokenizer, in the terms of transformers and the Hub.
 
     Attributes:
-        parameters: how many parameters it has; None where its files do not say and it was not loaded.
+        parameters: number of parameters; None if its files do not say and it was not loaded.
         dtype: number format of its weights, such as `torch.float32`.
-        revision: the revision that was asked for.
-        commit: what that revision is on the Hub; empty for a folder.
-        max_length: most tokens it reads at once.
-        pad: the token that fills batches.
-        eos: the token that ends a text.
-        bos: the token that begins a text.
+        revision: the requested revision.
+        commit: the commit of that revision on the Hub; empty for a folder.
+        max_length: maximum context length in tokens.
+        pad: the padding token.
+        eos: the end-of-text token.
+        bos: the beginning-of-text token.
         template: its chat template.
     """
 
@@ -192,25 +192,24 @@ class ModelFacts:
 
 @runtime_checkable
 class ProvidesModelFacts(Protocol):
-    """A model with weights and a tokenizer that result files can name."""
+    """A model with weights and a tokenizer that result files can describe."""
 
     def facts(self) -> ModelFacts | None:
-        """The facts, whether weights are loaded or not; None where a package that reads them is missing."""
+        """The facts, with or without loaded weights; None if a package that reads them is missing."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What answering some requests takes.
+    """The cost of answering a list of requests.
 
     Attributes:
-        read: tokens the model reads; what requests share is counted once.
-        alone: tokens it would read if each request were asked by itself.
-        written: most tokens it would write.
-        operations: floating-point operations in all; a usual length stands for what is written.
-        seconds: a guess of the time from a short measurement of this machine; None when there is none.
-        memory: bytes that the process would hold at its peak, on a CUDA device what its tensors would; None when
-            nothing is known.
+        read: tokens the model reads; shared prefixes count once.
+        alone: tokens it would read without prefix sharing.
+        written: upper bound of generated tokens.
+        operations: floating-point operations in total, with a typical length for generated text.
+        seconds: time estimate from a short measurement on this machine; None if there is none.
+        memory: estimated peak memory of the process in bytes, on a CUDA device that of its tensors; None if unknown.
     """
 
     read: int
@@ -223,7 +222,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a model has come: operations done and in all, and the same in tokens (read and written)."""
+    """Progress of a model: operations done and in total, and the same in tokens (read and generated)."""
 
     done: float
     total: float
@@ -233,48 +232,48 @@ class Progress:
 
 @runtime_checkable
 class ReportsWorkload(Protocol):
-    """A model that knows its work ahead in tokens."""
+    """A model that can count its work in advance."""
 
     def workload(self, requests: Sequence[Request]) -> Workload:
-        """What these requests would take; needs no weights."""
+        """The cost of these requests; needs no weights."""
         ...
 
     def watch(self, listener: Callable[[Progress], None]) -> None:
-        """Has a listener told of progress during `respond`, between answers too; it takes the place of an earlier one.
+        """Registers a listener for progress during `respond`, also between answers; it replaces an earlier one.
 
-        The first report comes when the weights are loaded. `done` and `tokens` never fall; the totals may change,
-        as answers end before their limit.
+        The first report comes when the weights are loaded. `done` and `tokens` never decrease; the totals may change,
+        since generations may end before their limit.
         """
         ...
 
 
 @runtime_checkable
 class ReportsExecution(Protocol):
-    """A model that can tell, after `respond`, how it ran."""
+    """A model that describes, after `respond`, how it ran."""
 
     def description(self) -> Mapping[str, Any]:
-        """How it ran, as JSON data: `engine`, `why` that one, and whatever else the record should keep."""
+        """How it ran, as JSON data: `engine`, `why` that engine was chosen, and whatever else to record."""
         ...
 
 
 @runtime_checkable
 class ReportsNotices(Protocol):
-    """A model, or a task, that has something to say about itself after it was loaded, such as a missing BOS."""
+    """A model or task with notices about itself after loading, such as a missing BOS token."""
 
     def notices(self) -> Iterable[str]: ...
 
 
 @runtime_checkable
 class Filter(Protocol):
-    """Outputs in, outputs out, for one document."""
+    """Transforms the outputs of one document."""
 
     def __call__(self, responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
-        """Maps the list of a document's questions; each entry is a list of draws, or what is left of it."""
+        """Maps the list of a document's questions; an entry is a list of draws, or what earlier filters made of it."""
         ...
 
 
 class ResponseStore(Protocol):
-    """What is remembered."""
+    """Storage of responses by key."""
 
     def known(self, keys: Iterable[bytes]) -> set[bytes]: ...
 

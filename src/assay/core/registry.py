@@ -1,4 +1,4 @@
-"""One literal table per room, plus plugins from entry points, loaded only when asked for.
+"""Registries of built-in names, one literal table per package, plus plugins from entry points, loaded on demand.
 
 A table maps a name to `module:attribute`. Plugins of a package `acme` are named `acme/name`.
 """
@@ -17,7 +17,7 @@ from assay.core.errors import Fault, UserError, unknown_name
 
 
 class Registry:
-    """Names of one kind of thing and where to find it."""
+    """Names of one kind of object and where to import each from."""
 
     def __init__(self, noun: str, table: Mapping[str, str], group: str) -> None:
         self.noun = noun
@@ -26,7 +26,7 @@ class Registry:
 
     @cached_property
     def plugins(self) -> dict[str, metadata.EntryPoint]:
-        """Entry points of other packages, by outside name."""
+        """Entry points of other packages, by qualified name."""
         found = {}
         for point in metadata.entry_points(group=self.group):
             package = point.dist.name if point.dist is not None else "unknown"
@@ -41,7 +41,7 @@ class Registry:
         return name in self.table or name in self.plugins
 
     def get(self, name: str, where: str = "") -> Any:
-        """The thing of this name; an error with near names when there is none."""
+        """The object registered under a name; an error with the closest names if there is none."""
         if name in self.table:
             module, _, attribute = self.table[name].partition(":")
             return getattr(importlib.import_module(module), attribute)
@@ -56,7 +56,7 @@ class Registry:
             raise self._broken(name, f"could not be loaded: {type(error).__name__}: {error}") from error
 
     def create(self, name: str, protocol: type, *arguments: Any) -> Any:
-        """What the thing of a name makes when it is called. A plugin's must fit the protocol."""
+        """Calls the factory registered under a name. A plugin's result must fit the protocol."""
         make = self.get(name)
         if name not in self.plugins:
             return make(*arguments)

@@ -1,7 +1,7 @@
-"""A request is one question to a model, free of task, document and run.
+"""A request is one question to a model, independent of task, document and run.
 
-An instance is a document as asked: its requests, its choices and what the right answer is. Neither
-holds a response; the two meet by key, when scoring.
+An instance is a document built into requests, with its choices and right answer. Neither holds a response; requests
+and responses are matched by key, when scoring.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Demonstrated:
-    """A question behind demonstrations, each cut to a number of tokens, which only a model can count (MetaICL).
+    """A question after demonstrations, each truncated to a number of tokens that only a model can count (MetaICL).
 
     Attributes:
         demonstrations: (input, output) of each, in prompt order.
-        question: the input that is asked about.
-        options: the answers that will be scored behind it, of which the longest must fit; none for a free answer.
+        question: the input to be answered.
+        options: the answers that will be scored after it, of which the longest must fit; empty for a free answer.
         limit: most tokens of a demonstration, or of the question and its longest option. Inputs are cut, outputs never.
-        between: what stands between an input and its output.
-        after: what stands behind a demonstration.
-        opening: what stands before all, and is never cut: a description.
+        between: separator between an input and its output.
+        after: separator after a demonstration.
+        opening: text before everything else that is never cut, such as a task description.
     """
 
     demonstrations: tuple[tuple[str, str], ...]
@@ -48,28 +48,28 @@ class Demonstrated:
     opening: str = ""
 
     def joined(self, inputs: Sequence[str]) -> str:
-        """The prompt as text, with other inputs in place of the demonstrations' and, last, the question's."""
+        """The prompt as text, with other inputs in place of the demonstrations' and, last, the question's own."""
         *shown, question = inputs
         pairs = zip(shown, self.demonstrations, strict=True)
         return self.opening + "".join(text + self.between + pair[1] + self.after for text, pair in pairs) + question
 
     @property
     def text(self) -> str:
-        """The prompt as text, uncut."""
+        """The prompt as text, without truncation."""
         return self.joined([*(text for text, _ in self.demonstrations), self.question])
 
     def identity(self) -> dict[str, Any]:
         names = ("demonstrations", "question", "options", "limit", "between", "after", "opening")
-        # Prompts longer than the model takes were once cut by another rule; those answers have keys without "cut".
+        # Prompts longer than the context were once truncated by another rule; those answers have keys without "cut".
         return {name: getattr(self, name) for name in names} | {"cut": "metaicl"}
 
 
-# A prompt is text, or a conversation or demonstrations that only a model can turn into text.
+# A prompt is text, or a conversation or demonstrations that only a model can render as text.
 Prompt = Union[str, tuple[Message, ...], Demonstrated]
 
 
 def untruncated_prompt(prompt: Prompt) -> str | tuple[Message, ...]:
-    """A prompt for those who count no tokens: demonstrations as their whole text, others as they are."""
+    """A prompt without token-based truncation: demonstrations as their whole text, others unchanged."""
     return prompt.text if isinstance(prompt, Demonstrated) else prompt
 
 
@@ -83,7 +83,7 @@ def _prompt_identity(prompt: Prompt) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Loglikelihood:
-    """How likely is this continuation after this prompt?"""
+    """Log-likelihood of a continuation after a prompt."""
 
     kind: ClassVar[str] = "loglikelihood"
     prompt: Prompt
@@ -96,12 +96,12 @@ class Loglikelihood:
 @checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """How a text that is longer than one window is cut.
+    """How a text longer than one window is split.
 
     Attributes:
-        length: tokens that a window holds, the prefix token included; None for as many as the model takes.
-        stride: tokens that each window after the first scores, behind as much context as fits (Press et al. 2020);
-            None for as many as a window holds.
+        length: tokens per window, including the prefix token; None for the model's maximum.
+        stride: tokens scored by each window after the first, after as much context as fits (Press et al. 2020); None
+            for as many as a window holds.
     """
 
     length: int | None = None
@@ -116,7 +116,7 @@ class Windows:
             raise UserError(Fault("stride", found, f"1 to {self.length}"))
 
     def count_windows(self, tokens: int) -> int:
-        """How many windows a text of so many scored tokens has, where the model itself sets no length."""
+        """Number of windows for a text of so many scored tokens, if the model itself sets no length."""
         if self.length is None:
             return min(tokens, 1)
         step = self.length if self.stride is None else self.stride
@@ -128,16 +128,16 @@ LONGEST_WINDOWS = Windows()
 
 @dataclass(frozen=True, slots=True)
 class RollingLoglikelihood:
-    """How likely is this whole text? Every token is scored once, in windows as long as the model takes.
+    """Log-likelihood of a whole text. Every token is scored once, in windows of the model's maximum length.
 
     Attributes:
         text: the text.
         overlap: tokens of context that each window repeats from the one before (at least 1).
         stands_on_prefix: whether the first token is scored too, after the model's prefix token. If not, the text is
-            read as the prompt of a `Loglikelihood` is, token for token (where a model moves a prompt's trailing white
+            tokenised like the prompt of a `Loglikelihood`, token for token (if a model moves a prompt's trailing white
             space to the continuation, without that); its first token is given, every later one is scored. The answer's
-            `token_count` + `prompt_tokens` is then the number of tokens; a text without any has 0 of both.
-        windows: other windows than the longest; a stride that they name takes the place of `overlap`.
+            `token_count` + `prompt_tokens` is then the number of tokens; an empty text has 0 of both.
+        windows: windows other than the default; a stride set there replaces `overlap`.
     """
 
     kind: ClassVar[str] = "rolling_loglikelihood"
@@ -147,7 +147,7 @@ class RollingLoglikelihood:
     windows: Windows = LONGEST_WINDOWS
 
     def identity(self) -> tuple[Any, ...]:
-        # Usual cases have fewer entries: answers stored before there were more keep their keys.
+        # Default values are left out: answers stored before these fields existed keep their keys.
         usual = (self.text, self.overlap)
         if self.windows == LONGEST_WINDOWS:
             return usual if self.stands_on_prefix else (*usual, self.stands_on_prefix)
@@ -157,11 +157,11 @@ class RollingLoglikelihood:
 @checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are chosen. Temperature 0 is greedy decoding.
+    """Decoding settings. Temperature 0 is greedy decoding.
 
     Attributes:
         temperature: 0 for greedy, else the softmax temperature.
-        seed: start of the random stream of a draw; without meaning when greedy.
+        seed: seed of a draw's random stream; unused when greedy.
         options: further settings for the model, as sorted (name, value) pairs: top_p, num_beams, …
     """
 
@@ -175,19 +175,19 @@ class Sampling:
 
     def identity(self) -> list[Any]:
         # As a float: 1 and 1.0 are equal temperatures, so they must be one request.
-        # Without secrets: the same question under another key is the same request.
+        # Without secrets: the same request under another API key is the same request.
         return [float(self.temperature), self.seed, [[name, redacted(value, name)] for name, value in self.options]]
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What does the model say after this prompt?
+    """Text generated after a prompt.
 
     Attributes:
         prompt: text or conversation.
-        stop: the answer ends before the first of these strings.
-        max_tokens: most new tokens; None leaves it to the model. 0 asks for the empty text.
-        sampling: how tokens are chosen.
+        stop: generation ends before the first of these strings.
+        max_tokens: most new tokens; None leaves it to the model. 0 gives the empty text.
+        sampling: decoding settings.
         draw: which of k independent samples this is; 0 when greedy.
     """
 
@@ -208,7 +208,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """Which label fits this text, or this pair of texts? For a model with a classification head.
+    """Classification of a text, or a pair of texts, by a model with a classification head.
 
     Attributes:
         first: the text, or the first of a pair.
@@ -223,7 +223,7 @@ class Classification:
 
     @property
     def text(self) -> str:
-        """All that is read, for logs."""
+        """All text that the model reads, for logs."""
         return self.first if self.second is None else f"{self.first}\n{self.second}"
 
     def identity(self) -> tuple[Any, ...]:
@@ -232,10 +232,10 @@ class Classification:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceSelection:
-    """Which of these choices belongs to this question? For a model with a multiple-choice head, which reads each pair.
+    """Choice among answers to a question, by a model with a multiple-choice head, which reads each pair.
 
     Attributes:
-        question: what all choices share; may be empty.
+        question: the text shared by all choices; may be empty.
         choices: the choices.
     """
 
@@ -245,7 +245,7 @@ class ChoiceSelection:
 
     @property
     def text(self) -> str:
-        """All that is read, for logs."""
+        """All text that the model reads, for logs."""
         return "\n".join((self.question, *self.choices))
 
     def identity(self) -> tuple[Any, ...]:
@@ -254,12 +254,12 @@ class ChoiceSelection:
 
 @dataclass(frozen=True, slots=True)
 class SpanExtraction:
-    """Which words of this context answer the question? For a model with a span head.
+    """Span of a context that answers a question, by a model with a span head.
 
     Attributes:
         question: the question.
         context: the text that holds the answer.
-        may_lack: whether the context may hold none; then an empty text is an answer too.
+        may_lack: whether the context may hold no answer; then an empty text is an answer too.
     """
 
     kind: ClassVar[str] = "span"
@@ -269,7 +269,7 @@ class SpanExtraction:
 
     @property
     def text(self) -> str:
-        """All that is read, for logs."""
+        """All text that the model reads, for logs."""
         return f"{self.question}\n{self.context}"
 
     def identity(self) -> tuple[Any, ...]:
@@ -278,13 +278,13 @@ class SpanExtraction:
 
 Request = Union[Loglikelihood, RollingLoglikelihood, Generation, Classification, ChoiceSelection, SpanExtraction]
 
-# What language models answer, and what encoders with a head do.
+# Kinds for language models, and kinds for encoders with a head.
 REQUEST_KINDS = (Loglikelihood.kind, RollingLoglikelihood.kind, Generation.kind)
 HEAD_KINDS = (Classification.kind, ChoiceSelection.kind, SpanExtraction.kind)
 
 
 class RequestPurpose(NamedTuple):
-    """What a request of a document is for: a `choice` (or the whole question), the same after a `null`, a `prompt`."""
+    """Purpose of a request: a `choice` (or the whole question), a choice after a `null` prompt, or a `prompt`."""
 
     kind: str
     null: str = ""
@@ -292,25 +292,25 @@ class RequestPurpose(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A document as asked.
+    """A document built into requests.
 
     Attributes:
         task: name of the task.
-        document_id: the document's place.
+        document_id: the document's index.
         requests: every request of the document; with several draws, the draws of a request are adjacent.
-        draws: how many of `requests` belong to one question.
-        choices: the answers to choose from, without delimiter; empty for free answers.
+        draws: how many consecutive entries of `requests` belong to one question.
+        choices: the possible answers, without delimiter; empty for free answers.
         target: the right answer as the task states it, for the sample log.
         gold: the right answer as scorers read it: an index, a text, or a tuple of either.
-        nulls: prompts that say nothing of the question; behind the choices' requests stand, for each of these, the
-            same choices after it.
+        nulls: prompts without the question; after the choices' requests follow, for each null prompt, the same
+            choices after it.
         prompts: how many of the last requests are whole prompts: none, one, or one per choice.
-        orders: the orders in which the choices are shown, each a row of places; all of the above once for every
-            order. Empty for the one order that they have.
-        cluster: which documents it belongs together with, such as those on one passage; None where the run's
-            documents stand for themselves.
-        notes: names of oddities of how it was posed, see `NOTE_TEXTS` of `assay.core.responses`.
-        changed: what code of the task has made of the document, where it changes documents in place.
+        orders: the orders in which the choices are shown, each a row of indices; all of the above repeated for every
+            order. Empty for the original order only.
+        cluster: the cluster that the document belongs to, such as the questions on one passage; None if the run's
+            documents are independent.
+        notes: names of peculiarities of how it was built, see `NOTE_TEXTS` of `assay.core.responses`.
+        changed: the fields that the task's code changed, if it changes documents in place.
     """
 
     task: str
@@ -329,14 +329,14 @@ class Instance:
 
     @property
     def gold_indices(self) -> tuple[Any, ...]:
-        """Places of the right choices. Of an answer that is to be written, what the task states: a place, or a text."""
+        """Indices of the right choices. For a generated answer, the task's target: an index or a text."""
         golds = self.gold if isinstance(self.gold, tuple) else (self.gold,)
         if golds and all(isinstance(gold, int) for gold in golds):
             return golds
         return tuple(self.target) if isinstance(self.target, (list, tuple)) else (self.target,)
 
     def part(self, index: int) -> RequestPurpose:
-        """What the request at a place of `requests` is for."""
+        """What the request at an index of `requests` is for."""
         size = len(self.choices)
         choices = size * (1 + len(self.nulls))
         within = (index // self.draws) % (choices + self.prompts) if size else 0

@@ -1,4 +1,4 @@
-"""What a model gave back: an output worth storing, or a failure, which is data and never an exception."""
+"""A model's response: an output worth storing, or a failure, which is data and never an exception."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any, NamedTuple, Union
 from assay.core.errors import AssayError
 from assay.core.secrets import redacted_text
 
-# Notes that a model attaches to an output, or a task to a document as asked. They are counted over a run and shown; an
-# unknown one is shown by name.
+# Notes that a model attaches to an output, or a task to a built document. They are counted over a run and reported;
+# unknown notes are reported by name.
 NOTE_TEXTS = {
     "own_example_shown": "documents are among their own few-shot examples, so their prompts show the right answer",
-    "own_example_replaced": "documents were drawn among their own few-shot examples; another example stands there"
+    "own_example_replaced": "documents were drawn among their own few-shot examples and replaced by another example"
     " (lm-eval shows the document itself: --like lm-eval)",
-    "null_written": "prompts or answers hold the word None, as a field without a value (null) was written into them",
-    "question_dropped": "the chat template left the question out, or changed its words",
-    "turn_dropped": "the chat template left out earlier turns (few-shot examples), or changed their words",
-    "positive_logprob": "log-likelihoods are above 0, which no probability has",
+    "null_written": "prompts or answers contain the word None, because a field without a value (null) was inserted",
+    "question_dropped": "the chat template dropped the question or changed its words",
+    "turn_dropped": "the chat template dropped earlier turns (few-shot examples) or changed their words",
+    "positive_logprob": "log-likelihoods are above 0, which is not possible for a probability",
     "zero_probability": "log-likelihoods are -inf: the model gives these answers a probability of 0",
-    "demonstration_cut": "demonstrations were cut to the most tokens that each may have (the style's limit)",
-    "question_cut": "questions were cut to the most tokens that each may have with its options (the style's limit)",
+    "demonstration_cut": "demonstrations were truncated to the style's token limit per demonstration",
+    "question_cut": "questions were truncated to the style's token limit for a question with its options",
     "double_bos": "prompts began with two BOS tokens",
-    "empty_prompt": "prompts were empty and stood on the prefix token alone",
-    "joined_token": "a token spans prompt and continuation; what follows it was scored, as lm-eval does",
+    "empty_prompt": "prompts were empty, so answers were scored after the prefix token only",
+    "joined_token": "a token spans prompt and continuation; the tokens after it were scored, as in lm-eval",
     "split_token": "continuations shared a token with their prompt and were scored from the split point on",
-    "system_dropped": "the chat template knows no system role, or ignores it; the system text was left out",
-    "stop_at_limit": "answers ran into the token limit",
+    "system_dropped": "the chat template has no system role or ignores it; the system text was dropped",
+    "stop_at_limit": "answers reached the token limit",
 }
 
 
@@ -37,12 +37,12 @@ class Logprob:
 
     Attributes:
         total: natural log of the probability of all tokens together.
-        token_count: how many tokens were scored.
-        is_greedy: whether greedy decoding would have said the same.
+        token_count: number of scored tokens.
+        is_greedy: whether greedy decoding would have produced the same tokens.
         prompt_tokens: tokens of context that the model saw.
-        truncated: tokens of context that were cut from the left because the model takes no more.
-        notes: names of oddities, see `NOTE_TEXTS`.
-        windows: in how many windows a whole text with tokens was read; None where that is not told.
+        truncated: tokens of context cut from the left to fit the model's context.
+        notes: names of peculiarities, see `NOTE_TEXTS`.
+        windows: number of windows in which a non-empty text was read; None if unknown.
     """
 
     total: float
@@ -59,12 +59,12 @@ class Text:
     """Generated text, cut before the first stop string.
 
     Attributes:
-        text: what was said.
+        text: the generated text.
         finish_reason: `stop` (a stop string), `eos` (the model ended) or `length` (the token limit).
         token_count: new tokens generated.
         prompt_tokens: tokens of prompt that the model saw.
-        truncated: tokens of prompt that were cut from the left.
-        notes: names of oddities.
+        truncated: tokens of prompt cut from the left.
+        notes: names of peculiarities.
     """
 
     text: str
@@ -76,19 +76,19 @@ class Text:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the token limit ended it."""
+        """Whether it ended at the token limit."""
         return self.finish_reason == "length"
 
 
 @dataclass(frozen=True, slots=True)
 class LabelScores:
-    """What a head gives the labels of a text, or the choices of a question.
+    """A head's scores for the labels of a text, or for the choices of a question.
 
     Attributes:
-        scores: natural log of each one's probability among them, in the request's order.
-        prompt_tokens: tokens that the model saw, of the longest pair where it read several.
-        truncated: tokens that were cut because the model takes no more, of all pairs together.
-        notes: names of oddities.
+        scores: natural log of the probability of each, normalised over them, in the request's order.
+        prompt_tokens: tokens that the model saw; of the longest pair if it read several.
+        truncated: tokens cut to fit the model's context, of all pairs together.
+        notes: names of peculiarities.
     """
 
     scores: tuple[float, ...]
@@ -102,14 +102,14 @@ Output = Union[Logprob, Text, LabelScores]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A request that got no usable answer.
+    """A request without a usable answer.
 
     Attributes:
-        kind: a short name to count by. Of models: `out_of_memory`, `too_long`, `empty`, `unsupported`, `error`. Of
-            the check of every answer (`core/output_checks.py`): `invalid`, `not_finite`, `positive_logprob`,
-            `answered_twice`, `misnumbered`, `no_answer`. Of the store: `missing`, `unreadable`.
-        message: what happened, for people; secrets are hidden, whoever wrote it.
-        retryable: whether asking again may help.
+        kind: a short name to count by. From models: `out_of_memory`, `too_long`, `empty`, `unsupported`, `error`. From
+            the validation of answers (`core/output_checks.py`): `invalid`, `not_finite`, `positive_logprob`,
+            `answered_twice`, `misnumbered`, `no_answer`. From the store: `missing`, `unreadable`.
+        message: what happened; secrets are redacted, whoever wrote it.
+        retryable: whether a retry may help.
     """
 
     kind: str
@@ -121,26 +121,26 @@ class Failure:
 
 
 def unsupported(kind: str) -> Failure:
-    """The answer of a model to a kind of request that it cannot take."""
+    """A model's answer to a kind of request that it does not support."""
     return Failure("unsupported", f"the model cannot answer {kind} requests", retryable=False)
 
 
 class Response(NamedTuple):
-    """An output and the key it is stored under. A tuple, as it is made once per answer of the fastest models."""
+    """An output and its storage key. A tuple, since one is created per answer of the fastest models."""
 
     key: bytes
     output: Output
 
 
 # (total, is_greedy, token_count, prompt_tokens, truncated, extra): an output as flat values for a table. `extra` is
-# JSON with what few outputs have: the text, why it ended, notes, windows. A plain log-probability has none.
+# JSON with rarer fields: the text, the finish reason, notes, windows. A plain log-probability has none.
 FlatOutput = tuple[Union[float, None], Union[int, None], int, int, int, Union[str, None]]
 
 
 def flatten(output: Output) -> FlatOutput:
-    """An output as flat values. Numbers and texts survive exactly, lone surrogates too.
+    """An output as flat values. Numbers and texts survive exactly, including lone surrogates.
 
-    Only a high surrogate right before a low one comes back as the one character that the two stand for.
+    Only a high surrogate directly before a low one comes back as the single character that the pair encodes.
     """
     if isinstance(output, Logprob):
         details: dict[str, Any] = {"notes": output.notes} if output.notes else {}
@@ -161,16 +161,24 @@ def flatten(output: Output) -> FlatOutput:
 
 
 def unflatten(row: FlatOutput) -> Output:
-    """The output that `flatten` took apart."""
+    """The inverse of `flatten`."""
     total, is_greedy, token_count, prompt_tokens, truncated, extra = row
     if extra is None and total is not None:
         return Logprob(total, token_count, bool(is_greedy), prompt_tokens, truncated)
     data = json.loads(extra or "{}")
     notes = tuple(data.get("notes", ()))
     if total is not None:
-        return Logprob(total, token_count, bool(is_greedy), prompt_tokens, truncated, notes, data.get("windows"))
+        return Logprob(
+            total=total,
+            token_count=token_count,
+            is_greedy=bool(is_greedy),
+            prompt_tokens=prompt_tokens,
+            truncated=truncated,
+            notes=notes,
+            windows=data.get("windows"),
+        )
     if "text" in data:
         return Text(data["text"], data["finish"], token_count, prompt_tokens, truncated, notes)
     if "scores" in data:
         return LabelScores(tuple(data["scores"]), prompt_tokens, truncated, notes)
-    raise AssayError("a stored output is no log-probability, no text and no scores: written by a newer Assay?")
+    raise AssayError("a stored output is not a log-probability, text or label scores: written by a newer Assay?")

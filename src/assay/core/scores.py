@@ -1,4 +1,4 @@
-"""Numbers with their uncertainty, and the counts that say what a number leaves out."""
+"""Estimates with their uncertainty, and the counts of documents behind them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value and how sure we are of it. None stands for what the data cannot say (n of 0 or 1).
+    """A value with its uncertainty. None marks what the data cannot say (n of 0 or 1).
 
     Attributes:
         value: the estimate.
         stderr: its standard error.
-        low: lower end of the interval.
-        high: upper end of the interval.
-        n: documents it stands on.
-        method: how the interval was made, such as `wilson`, `t`, `delta`, `bootstrap`.
-        level: probability that the interval claims to cover.
-        clusters: in how many clusters the documents lie; None where each stands for itself.
+        low: lower end of the confidence interval.
+        high: upper end of the confidence interval.
+        n: number of documents.
+        method: how the interval was computed, such as `wilson`, `t`, `delta`, `bootstrap`.
+        level: nominal coverage of the interval.
+        clusters: number of clusters of the documents; None if the documents are independent.
     """
 
     value: float | None
@@ -35,13 +35,13 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class FailureBounds:
-    """Where a score lies if failed documents are counted, which the estimate leaves out.
+    """Range of a score if failed documents, which the estimate leaves out, are counted.
 
     Attributes:
         failed: documents without a value because a request failed.
-        low: the score if each of them had the metric's lowest value (an accuracy: all wrong); None where the metric's
+        low: the score if each of them had the metric's lowest value (an accuracy: all wrong); None if the metric's
             values have no known range.
-        high: likewise with the highest value (an accuracy: all right).
+        high: the same with the highest value (an accuracy: all right).
     """
 
     failed: int
@@ -56,10 +56,10 @@ class MetricResult:
     Attributes:
         metric: its name.
         filter: the pipeline's name; `none` when the task names none.
-        estimate: value, error and interval.
-        higher_is_better: direction, or None when undefined.
-        harness_stderr: the standard error under lm-eval's rules, None where it reports "N/A".
-        bounds: the score with failed documents counted; None where no document failed.
+        estimate: value, standard error and interval.
+        higher_is_better: direction, or None if undefined.
+        harness_stderr: the standard error by lm-eval's rules, None where it reports "N/A".
+        bounds: the range of scores with failed documents counted; None if no document failed.
     """
 
     metric: str
@@ -72,14 +72,14 @@ class MetricResult:
 
 @dataclass(frozen=True, slots=True)
 class DrawCounts:
-    """What became of the draws of a task that asks each question several times.
+    """Counts of the draws of a task that samples each question several times.
 
     Attributes:
-        per_question: how often each question is asked.
-        total: draws asked for, of all documents.
-        failed: draws that failed; a document with one of them is in no metric.
-        unparsed: per filter pipeline, draws of scored documents in which no answer was found, where a metric looks at
-            them all.
+        per_question: draws per question.
+        total: requested draws of all documents.
+        failed: draws that failed; a document with one of them counts in no metric.
+        unparsed: per filter pipeline, draws of scored documents in which no answer was found, if a metric uses all
+            draws.
     """
 
     per_question: int
@@ -90,19 +90,19 @@ class DrawCounts:
 
 @dataclass(frozen=True, slots=True)
 class Denominators:
-    """What became of a task's documents.
+    """Counts of a task's documents by what happened to them.
 
     Attributes:
-        available: documents in the evaluated split that can be asked about.
-        total: documents asked about (after a limit).
+        available: documents of the evaluated split for which a prompt can be built.
+        total: evaluated documents (after a limit).
         scored: documents that count in the metrics.
         failed: documents left out because a request failed.
-        truncated: documents with a prompt cut to fit the model.
-        cut_off: documents with a written text that ran into the token limit.
+        truncated: documents with a prompt truncated to fit the model.
+        cut_off: documents with a generated text that reached the token limit.
         unparsed: per filter pipeline, documents in which no answer was found.
         notes: per note, the requests of a model or the documents of a task that carry it.
-        draws: what became of single draws; None where each question is asked once.
-        left_out: rows of the split that the prompt cannot render, which are not among `available`.
+        draws: counts of single draws; None if each question is asked once.
+        left_out: rows of the split that the prompt template cannot render, which are not among `available`.
         misses_by_space: per filter pipeline, documents that `exact_match` counts as wrong (or partly wrong) only
             because of white space around an answer; pipelines without any are not listed.
     """
@@ -121,7 +121,7 @@ class Denominators:
 
 
 def sum_denominators(parts: Sequence[Denominators]) -> Denominators:
-    """The same for several tasks together."""
+    """The counts summed over several tasks."""
     unparsed: Counter[str] = Counter()
     notes: Counter[str] = Counter()
     by_space: Counter[str] = Counter()
@@ -145,12 +145,12 @@ def sum_denominators(parts: Sequence[Denominators]) -> Denominators:
 
 @dataclass(frozen=True, slots=True)
 class TextCounts:
-    """What the perplexities of a task stand on: sums over its scored documents.
+    """The counts behind a task's perplexities: sums over its scored documents.
 
     Attributes:
-        windows: in how many windows the texts were read; None where a model does not tell.
-        tokens: tokens that were scored.
-        words: pieces between white space, as `word_perplexity` divides by them.
+        windows: number of windows in which the texts were read; None if a model does not report it.
+        tokens: scored tokens.
+        words: white-space separated words, the denominator of `word_perplexity`.
         bytes: UTF-8 bytes.
     """
 
@@ -166,13 +166,13 @@ UNKNOWN_OFFSET = -1
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What was read from one generated text, by which rule and where.
+    """What was extracted from one generated text, by which rule and where.
 
     Attributes:
-        answer: what was read, normalised; None when nothing was found.
-        extractor: name of the rule that found it; None when nothing was found.
-        start: where it begins in the text; `NOWHERE` when nothing was found, or when the place is not known.
-        end: where it ends: `text[start:end]` is what was matched.
+        answer: the extracted answer, normalised; None if nothing was found.
+        extractor: name of the rule that found it; None if nothing was found.
+        start: its start in the text; `NOWHERE` if nothing was found or the position is unknown.
+        end: its end: `text[start:end]` is the match.
     """
 
     answer: str | None = None
@@ -181,17 +181,40 @@ class Extraction:
     end: int = UNKNOWN_OFFSET
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One document after one pipeline: what was asked, answered, made of it and scored.
+class MetricValues(dict[str, Any]):
+    """Metric name → value. Equal to a plain dict of the same items.
 
     Attributes:
-        filtered: per question of the document, what the pipeline made of the outputs.
+        sources: name → the task's metric that returned it, for names that the task file does not list.
+    """
+
+    __slots__ = ("sources",)
+
+    def __init__(self, *items: Any) -> None:
+        super().__init__(*items)
+        self.sources: dict[str, str] = {}
+
+    def add(self, metric: str, found: Any) -> None:
+        """Adds the result of a task's metric: a value, or a dict of values under their own names."""
+        if not isinstance(found, dict):
+            self[metric] = found
+            return
+        for name, value in found.items():
+            self[str(name)] = value
+            self.sources[str(name)] = metric
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One document after one pipeline: its requests, responses, filtered outputs and scores.
+
+    Attributes:
+        filtered: per question of the document, the outputs after the pipeline's filters.
         values: metric name → the document's value, as the metric's aggregation reads it.
-        extractions: per question and draw, what the pipeline's extracting step found in the text; empty for a
-            pipeline that extracts nothing.
-        draws: what each draw is worth by itself, None where no answer was found; empty unless a metric looks at them.
-        document: the document's fields after the task's own scoring, where that has changed them.
+        extractions: per question and draw, what the pipeline's extraction step found in the text; empty for a
+            pipeline without extraction.
+        draws: the score of each single draw, None if no answer was found; empty unless a metric uses all draws.
+        document: the document's fields after the task's own scoring, if that changed them.
     """
 
     document_id: int

@@ -1,10 +1,10 @@
-"""The one redactor: keeps passwords, tokens and keys out of everything that Assay writes or prints.
+"""Redaction: keeps passwords, tokens and keys out of everything that Assay writes or prints.
 
-Three rules: by name (`api_key`, `token`, `Authorization`), by shape (logins in addresses, `Bearer …`, `hf_…`, `AKIA…`),
-and by value: what the first rule found in settings, task files or the environment is hidden wherever it turns up again.
+Three rules: by name (`api_key`, `token`, `Authorization`), by pattern (logins in URLs, `Bearer …`, `hf_…`, `AKIA…`),
+and by value: what the first rule found in settings, task files or the environment is redacted wherever it occurs again.
 
 `redacted` is for settings, `redacted_text` for messages, paths and names, `redacted_command` for command lines, and
-`without_known` for texts that hold documents or answers. These are data: only known values are hidden in them.
+`without_known` for texts that hold documents or answers. These are data: only known values are redacted in them.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from urllib.parse import quote, quote_plus
 
 HIDDEN = "***"
 
-# By name: it ends in one of these words.
+# By name: names that end in one of these words.
 _WORDS = (
     r"(?:api[_-]?keys?|[a-z]*apikey|(?:secret|private|access|auth|account|signing|subscription|master)[_-]?keys?"
     r"(?:[_-]?id)?|auth|authorization|bearer|credentials?|cookies?|passphrase|[a-z]*password|passwd|pwd|secret|token)"
 )
 _NAME = re.compile(rf"(?i)(?:.*[_.-])?{_WORDS}")
-# Tokens of a vocabulary: `add_bos_token`, `image_token`; and values that only such a token has: an id, `<s>`, `[PAD]`.
+# Vocabulary tokens: `add_bos_token`, `image_token`; and values that only such a token has: an id, `<s>`, `[PAD]`.
 _VOCABULARY = re.compile(
     r"(?i).*(?:bos|eos|eot|eom|pad|unk|sep|cls|mask|prefix|stop|start|end|first|last|next|new|max|min|per|num|special"
     r"|image|video|audio|boi|eoi|fim|think)[_-]token"
 )
 _SPECIAL_TOKEN = re.compile(r"\d{1,7}|<.*>|\[.*\]", re.DOTALL)
 
-# By shape, in settings and messages: what is never anything but a secret.
+# By pattern, in settings and messages: strings that are always a secret.
 _SHAPES = re.compile(
     r"(?<![A-Za-z0-9_-])(?:hf_[A-Za-z0-9]{16,}|sk-(?=[\w-]*\d)[\w-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z])"
     r"|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|xapp-[\w-]{16,}|AIza[\w-]{30,}"
@@ -48,7 +48,7 @@ _QUERY = re.compile(
     r"|awsaccesskeyid)=|[?&;](?:key|code)=(?=[^&#\s]{16}))[^&#\s\"'<>,;]+"
 )
 
-# By shape, in messages alone: a document or a prompt may say so, too.
+# By pattern, in messages only: a document or a prompt may contain such text legitimately.
 _BEARER_IN_TEXT = re.compile(
     r"((?i:\bbearer)\s+)(?!(?i:tokens?|auth\w*|scheme|of|realm)\b)[^\s\"',;)}\]]+"
     r"|((?i:\bbasic)\s+)(?=[A-Za-z0-9+/]*(?:\d|=))[A-Za-z0-9+/]{8,}={0,2}"
@@ -58,42 +58,42 @@ _VALUE = (
 )
 _NAMED = rf"(?:[\w.-]*[_.-])?{_WORDS}"
 _EQUALS = re.compile(rf"(?i)(?<![\w.-])(?P<name>{_NAMED})(?P<between>\\?[\"']?\]?\s*=\s*)(?P<value>{_VALUE})")
-# `token: …` is a secret where it is a line or part of a mapping; a sentence may say "no such token: x".
+# `token: …` is a secret on a line of its own or in a mapping; a sentence may say "no such token: x".
 _ENTRY = re.compile(
     rf"(?i)(?:(?<=[\"'])|(?<=[{{,]\s)|(?<=[{{,]))(?P<name>{_NAMED})(?P<between>\\?[\"']?\s*:\s*)(?P<value>{_VALUE})"
 )
 _LINE = re.compile(
-    # Bounded, and the name at a boundary: a megabyte of dashes or line breaks must not take hours.
+    # Bounded, and the name at a word boundary: a megabyte of dashes or line breaks must not take hours.
     rf"(?im)^[ \t\d|>-]{{0,40}}(?<![\w.-])(?P<name>{_NAMED})(?P<between>[ \t]{{0,40}}:[ \t]+)(?P<value>\S.*)$"
 )
-# A line of a file that is not YAML; the blank behind the colon may be what it lacks.
+# A line of a file that is not valid YAML; the space after the colon may be what is missing.
 _STATED = re.compile(rf"(?i)^[\s-]{{0,80}}(?<![\w.-])[\"']?(?P<name>{_NAMED})[\"']?\s*:\s*(?P<value>\S.*)$")
 _OPTION = re.compile(rf"(?i)(?<!\S)(?P<name>--?{_NAMED})(?P<between>\s+)(?P<value>{_VALUE})")
 
-# By value: shorter ones are parts of too many words. Files hold documents, so there a value must be unlike a word.
+# By value: shorter values are part of too many words. Files hold documents, where a value must not look like a word.
 _SHORTEST_IN_TEXT, _SHORTEST_IN_DATA = 6, 8
 _WORDLIKE = re.compile(r"[A-Za-z]?[a-z]{1,11}|[A-Z]{1,11}|[\d.eE+-]+")
 _REMEMBERED_LETTERS = 2000
 _SCHEME = re.compile(r"(?i)(?:bearer|basic|token)\s+")
-# Of the whole process: a value that was a secret once is never written later, whichever run or thread writes.
+# Shared by the whole process: a known secret is never written later, whichever run or thread writes.
 _known: frozenset[str] = frozenset()
 
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Whether a setting of this name holds a secret; `eos_token` and its like do not."""
+    """Whether a setting of this name holds a secret; `eos_token` and the like do not."""
     return _NAME.fullmatch(name) is not None and _VOCABULARY.fullmatch(name) is None
 
 
 def is_secret(name: str, value: Any) -> bool:
-    """Whether a setting is a secret: by its name, unless it is empty, a switch, or a token of a vocabulary."""
+    """Whether a setting is a secret: by its name, unless it is empty, a boolean, or a vocabulary token."""
     if value is None or isinstance(value, bool) or not is_secret_name(name) or str(value) in ("", HIDDEN):
         return False
     return not (name.lower().endswith("token") and _SPECIAL_TOKEN.fullmatch(str(value)))
 
 
 def redacted(value: Any, name: str = "") -> Any:
-    """Settings with their secrets hidden, by name and by shape; those found by name are known from then on."""
+    """Settings with their secrets redacted, by name and by pattern; those found by name are remembered."""
     if is_secret(name, value):
         remember({name: value})
         return HIDDEN
@@ -106,11 +106,11 @@ def redacted(value: Any, name: str = "") -> Any:
 
 
 def redacted_text(text: str) -> str:
-    """A message, path or name with its secrets hidden, by all three rules."""
+    """A message, path or name with its secrets redacted, by all three rules."""
     return _redacted_text(text, _known) if len(text) < _REMEMBERED_LETTERS else _redacted_text.__wrapped__(text, _known)
 
 
-@lru_cache(maxsize=512)  # a run may bring the same failure a hundred thousand times
+@lru_cache(maxsize=512)  # a run may report the same failure a hundred thousand times
 def _redacted_text(text: str, known: frozenset[str]) -> str:
     text = _without_shapes(_without_values(text, known))
     for pattern in (_LINE, _ENTRY, _EQUALS):
@@ -119,12 +119,12 @@ def _redacted_text(text: str, known: frozenset[str]) -> str:
 
 
 def redacted_command(arguments: Sequence[str]) -> str:
-    """A command line with its secrets hidden, those of options (`--hf_token X`) too."""
+    """A command line with its secrets redacted, including those of options (`--hf_token X`)."""
     return redacted_text(_OPTION.sub(_hidden_pair, " ".join(arguments)))
 
 
 def redacted_identity(value: Any) -> Any:
-    """What makes something itself, with the secrets hidden: by name, by shape, and known values unlike any word."""
+    """Identity data with its secrets redacted: by name, by pattern, and known values that do not look like a word."""
     if isinstance(value, Mapping):
         return {key: redacted_identity(redacted(item, str(key))) for key, item in value.items()}
     if type(value) in (list, tuple):
@@ -133,7 +133,7 @@ def redacted_identity(value: Any) -> Any:
 
 
 def without_known(text: str) -> str:
-    """A text with known secret values hidden, also as JSON, HTML or an address writes them; nothing else changes."""
+    """A text with known secret values redacted, also in JSON, HTML or URL encoding; nothing else changes."""
     for form in _forms_in_data(_known):
         if form in text:
             text = text.replace(form, HIDDEN)
@@ -141,7 +141,7 @@ def without_known(text: str) -> str:
 
 
 def remember(settings: Any) -> None:
-    """Makes the secrets of settings known: by name, and the logins and signatures of addresses."""
+    """Remembers the secrets of settings: by name, and the logins and signatures in URLs."""
     global _known
     found = {part for secret in _secrets(settings, False) for part in (secret, _SCHEME.sub("", secret))}
     new = {part for part in found - _known if len(part) >= _SHORTEST_IN_TEXT and HIDDEN not in part}
@@ -150,14 +150,14 @@ def remember(settings: Any) -> None:
 
 
 def remember_command(arguments: Sequence[str]) -> None:
-    """Makes the secrets of a command line known before anything takes it apart."""
+    """Remembers the secrets of a command line before it is parsed."""
     text = " ".join(arguments)
     pairs = [match.group("name", "value") for pattern in (_OPTION, _EQUALS) for match in pattern.finditer(text)]
     remember([text.split(), *({name.lstrip("-"): value.strip("\"'")} for name, value in pairs)])
 
 
 def remember_lines(text: str) -> None:
-    """Makes the secrets of a file known that cannot be parsed: the error may repeat a line of it."""
+    """Remembers the secrets of a file that cannot be parsed: the error may quote a line of it."""
     for line in text.splitlines():
         for pattern in (_STATED, _ENTRY, _EQUALS):
             for match in pattern.finditer(line):
@@ -172,13 +172,13 @@ def forget() -> None:
 
 
 def remember_environment(environment: Mapping[str, str] = os.environ) -> None:
-    """Makes the secrets of the environment known: HF_TOKEN, OPENAI_API_KEY, …; the path of a key file is not one."""
+    """Remembers the secrets of the environment: HF_TOKEN, OPENAI_API_KEY, …; the path of a key file is not one."""
     is_path = os.path.exists
     remember({name: value for name, value in environment.items() if not (is_secret_name(name) and is_path(value))})
 
 
 def without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without those that hold, or held, a secret."""
+    """The settings without those that hold, or held, a secret."""
     return {key: value for key, value in settings.items() if not is_secret(key, value) and not is_hidden(value)}
 
 
@@ -237,7 +237,7 @@ def _pattern_in_text(known: frozenset[str]) -> re.Pattern[str] | None:
 
 
 def _forms(value: str) -> set[str]:
-    """A value as files may write it."""
+    """A value in the encodings that files may use."""
     as_json = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
     safe = value.encode("utf-8", "replace").decode()
     in_address = {quote(safe), quote(safe, safe=""), quote_plus(safe)}

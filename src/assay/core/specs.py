@@ -1,4 +1,4 @@
-"""What the user asked for, as plain data. Parsed once at the edge; inside, nobody reads argv or YAML."""
+"""Specification of a run as plain data. Parsed once at the edge; nothing inside reads argv or YAML."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from assay.core.subsampling import SubsamplingOptions
 @checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """The seeds of a run, in lm-eval's order and with its defaults. Only `fewshot` and `sampling` act here.
+    """The seeds of a run, in lm-eval's order and with its defaults. Only `fewshot` and `sampling` have an effect.
 
-    Assay seeds no global generator; `python` and `numpy` are kept for task code and for the record.
+    Assay seeds no global generator; `python` and `numpy` are passed to task code and recorded.
     """
 
     python: int | None = 0
@@ -26,7 +26,7 @@ class Seeds:
 
 @dataclass(frozen=True, slots=True)
 class ChatSpec:
-    """Whether and how prompts become conversations."""
+    """Whether and how prompts are rendered as conversations."""
 
     apply: bool = False
     template: str | None = None
@@ -36,14 +36,14 @@ class ChatSpec:
 
 @dataclass(frozen=True, slots=True)
 class TextOptions:
-    """How a run reads whole texts.
+    """How whole texts are read (perplexity tasks).
 
     Attributes:
-        window: tokens of a window, see `Windows`; None for what a task or the model says.
-        stride: tokens that a later window scores; None for what a task says, else as many as it holds.
+        window: tokens per window, see `Windows`; None for the task's or the model's value.
+        stride: tokens scored by each later window; None for the task's value, or else the window length.
         text_column: column of the user's own JSON Lines files that holds a document's text.
-        domain_column: column of them that says where a document belongs; None to go by files.
-        folder: where a relative path of such files begins that leads nowhere from here: where a recorded run began.
+        domain_column: column that names a document's domain; None to use the file names.
+        folder: base folder of relative paths that do not exist from here: where a recorded run was started.
     """
 
     window: int | None = None
@@ -55,12 +55,12 @@ class TextOptions:
 
 @dataclass(frozen=True, slots=True)
 class VariationAxes:
-    """What a run varies, besides prompts: every task is asked in all combinations.
+    """What a run varies besides prompts: every task is evaluated in all combinations.
 
     Attributes:
-        seeds: seeds of the few-shot draws; empty for the run's own alone.
-        orders: in how many orders the choices are listed; 1 for their own alone.
-        draws: how often every answer is drawn; None as often as the tasks say.
+        seeds: seeds of the few-shot draws; empty for the run's own seed only.
+        orders: number of orders in which the choices are listed; 1 for the original order only.
+        draws: samples per answer; None for the tasks' own number.
     """
 
     seeds: tuple[int, ...] = ()
@@ -68,40 +68,40 @@ class VariationAxes:
     draws: int | None = None
 
 
-# The tool whose known defects a run can repeat, see docs/lm-eval-compatibility.md. Conventions of this and of other
+# The tool whose known defects a run can reproduce, see docs/lm-eval-compatibility.md. Conventions of this and other
 # tools are in profiles, see docs/profiles.md.
 LM_EVAL = "lm-eval"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOptions:
-    """What a run changes about each task.
+    """Changes that a run makes to every task.
 
     Attributes:
-        num_fewshot: examples per prompt; None keeps the task's own number. A task that says 0 keeps 0.
+        num_fewshot: examples per prompt; None keeps the task's own number. A task that sets 0 keeps 0.
         fewshot_seed: seed of the few-shot draws.
         sampling_seed: seed of sampled generations.
         chat: conversation settings.
-        generation: overrides of generation settings, in lm-eval's names.
-        predict_only: ask and record, score nothing.
-        metadata: what the run tells tasks that make their own data: the model's settings and `--metadata`.
-        python_seed: seed of Python's global generator while task code makes documents.
-        numpy_seed: seed of numpy's global generator while task code makes documents.
+        generation: overrides of generation settings, under lm-eval's names.
+        predict_only: record responses without scoring them.
+        metadata: data passed to tasks that generate their own documents: the model's settings and `--metadata`.
+        python_seed: seed of Python's global generator while task code generates documents.
+        numpy_seed: seed of numpy's global generator while task code generates documents.
         confirm_unsafe: whether tasks marked `unsafe_code` may run.
-        like: a tool whose profile the tasks follow, or the path of a profile; of lm-eval, the defects that can change
-            a score are repeated too. None for none.
-        samples: task name → places of the documents that the run asks about; None for no such choice.
-        style: how multiple-choice questions are put, as text: `letters`, `hybrid:rotated`; None as the tasks do it.
-        scoring: `metric_list` and `filter_list` of task files, in place of the tasks' own; what does not fit a task's
-            shape is left out there.
-        prompts: PromptSource's templates, a file or a folder of them, in every one of which tasks are asked; `all` for
-            the prompts that the task files name, which then must name some; None as the tasks have it.
+        like: a tool whose profile the tasks follow, or the path of a profile; for lm-eval, the defects that can change
+            a score are reproduced too. None for no profile.
+        samples: task name → indices of the documents to evaluate; None for no such selection.
+        style: prompt style of multiple-choice questions: `letters`, `hybrid:rotated`; None for the tasks' own.
+        scoring: `metric_list` and `filter_list` of task files, replacing the tasks' own; entries that do not fit a
+            task's output type are skipped there.
+        prompts: PromptSource templates, a file or a folder of them; tasks are evaluated with every one. `all` for
+            the prompts that the task files name, which then must name some; None for the tasks' own.
         original_task: of several prompts, only those that ask what the dataset was made for.
         texts: how whole texts are read.
-        fewshot_sampler: which examples stand before a document, by name; None as the tasks have it.
+        fewshot_sampler: name of the few-shot sampler; None for the tasks' own.
         axes: what is varied.
-        own_examples: whether a document that is drawn among its own few-shot examples is shown there, as lm-eval does
-            and Assay did; for runs that were recorded so.
+        own_examples: whether a document drawn among its own few-shot examples is shown there, as in lm-eval and in
+            earlier versions of Assay; for runs recorded that way.
     """
 
     num_fewshot: int | None = None
@@ -131,13 +131,13 @@ class TaskOptions:
         return self.own_examples or self.like == LM_EVAL
 
     def shots(self, own: int | None) -> int:
-        """Examples per prompt of a task with a number of its own. The run's number wins, except over a 0."""
+        """Examples per prompt for a task with this number of its own. The run's number wins, except over a 0."""
         return own or 0 if self.num_fewshot is None or own == 0 else self.num_fewshot
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """How a model is run; nothing here may change its answers, so nothing here is in a key."""
+    """How a model is run; nothing here may change its answers, so nothing here is part of a key."""
 
     batch_size: str = "auto"
     device: str | None = None
@@ -147,23 +147,23 @@ class ModelSettings:
 @checked_dataclass
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """A whole run as asked for.
+    """Specification of a whole run.
 
     Attributes:
-        model: name in the model table.
+        model: registered name of the model type.
         model_args: the model's own settings.
         tasks: names, wildcards, or paths of task files.
-        include_path: folders with more task files.
-        limit: documents per task: a count (>= 1) or a share (< 1) from the start; None for all.
-        samples: task name → places of the documents to ask; None for no such choice.
+        include_path: folders with additional task files.
+        limit: documents per task from the start: a count (>= 1) or a fraction (< 1); None for all.
+        samples: task name → indices of the documents to evaluate; None for no such selection.
         options: what the run changes about tasks.
         settings: how the model is run.
         seeds: all seeds.
         bootstrap_iters: resamples for lm-eval's standard errors; 0 turns them off.
-        allow_code: whether Python code of task files below `include_path` may run; or names of installed packages,
-            to let only theirs run.
-        cluster: column or template that says which documents belong together, or `auto`; None as the tasks have it.
-        sparing: random samples and stopping early.
+        allow_code: whether Python code of task files below `include_path` may run; or names of installed packages
+            whose code alone may run.
+        cluster: column or template that assigns documents to clusters, or `auto`; None for the tasks' own.
+        sparing: subsampling and early stopping.
     """
 
     model: str
@@ -186,7 +186,7 @@ class RunSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunSpec:
-        """The spec that `to_json` gave, also after a way through a file. What an older record lacks has its default."""
+        """The spec that `to_json` wrote, also after a round trip through a file. Missing fields get their defaults."""
         options = _known_fields(TaskOptions, data.get("options") or {})
         if "chat" in options:
             options["chat"] = ChatSpec(**_known_fields(ChatSpec, options["chat"]))
@@ -210,7 +210,7 @@ class RunSpec:
 
 
 def _known_fields(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries that are fields of a class; those of a newer record that it does not know are left out."""
+    """The entries that are fields of a class; unknown fields of a newer record are ignored."""
     return {entry.name: data[entry.name] for entry in fields(kind) if entry.name in data}
 
 
@@ -221,13 +221,13 @@ def _index_tuples(samples: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 @checked_dataclass
 @dataclass(frozen=True, slots=True)
 class FilterSpec:
-    """One step of a pipeline: a filter's name and its settings.
+    """One step of a pipeline: a filter's name and settings.
 
     Attributes:
-        name: name in the filter table, or of the task's own code.
+        name: registered name of the filter, or the name in the task's own code.
         options: settings.
-        factory: the task's own filter: called with the settings, it gives an object whose `apply(responses, documents)`
-            maps the list of all questions; None for a filter of the table.
+        factory: the task's own filter: called with the settings, it returns an object whose `apply(responses,
+            documents)` maps the list of all questions; None for a registered filter.
     """
 
     name: str
@@ -244,21 +244,21 @@ class PipelineSpec:
     steps: tuple[FilterSpec, ...]
 
 
-# What happens to outputs where a task names no filters.
+# The pipeline of a task that names no filters.
 PLAIN_PIPELINES = (PipelineSpec("none", (FilterSpec("take_first"),)),)
 
 
 @checked_dataclass
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """A metric by name, with what the task file says about it. None means the metric's own default.
+    """A metric by name, with the settings from the task file. None means the metric's own default.
 
     Attributes:
-        name: name in the metric table, of the task's own code, or of the `evaluate` package.
-        aggregation: name in the aggregation table, or the task's own function: values → number.
+        name: registered name of the metric, its name in the task's own code, or in the `evaluate` package.
+        aggregation: registered name of the aggregation, or the task's own function: values → number.
         options: settings.
-        function: the task's own metric, called as lm-eval calls it; None for a metric of a table.
-        is_external: whether the task file asks for the `evaluate` package's metric of this name.
+        function: the task's own metric, called as lm-eval calls it; None for a registered metric.
+        is_external: whether the task file requests the metric of this name from the `evaluate` package.
     """
 
     name: str
@@ -269,29 +269,29 @@ class MetricSpec:
     is_external: bool = False
 
 
-# Metrics that compare a choice with itself after a prompt that says nothing of the question → that prompt. An empty
-# one is the model's prefix token: its BOS, or its EOS where it has none.
+# Metrics that normalise a choice by its likelihood after a prompt without the question → that prompt. An empty prompt
+# is the model's prefix token: its BOS, or its EOS if it has none.
 NULL_PROMPTS = {"acc_mutual_info": "", "acc_mutual_phrase": "Answer:"}
-# Metrics that read the likelihood of the whole prompt.
+# Metrics that use the likelihood of the whole prompt.
 WHOLE_PROMPT_METRICS = ("acc_opencompass",)
 
 
 def null_prompt(metric: MetricSpec) -> str:
-    """The prompt without question that a metric of `NULL_PROMPTS` compares with; `phrase` is another one."""
+    """The null prompt of a metric of `NULL_PROMPTS`; the option `phrase` replaces it."""
     return str(metric.options.get("phrase", NULL_PROMPTS[metric.name]))
 
 
 @checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """How a task's outputs become numbers: names, resolved in the scoring room, or the task's own code.
+    """How a task's outputs are scored: names, resolved in `assay.scoring`, or the task's own code.
 
     Attributes:
-        scorer: the question's shape.
-        metrics: what is reported.
-        pipelines: filter chains, each scored by itself.
-        process: the task's own scoring of one document: (fields, what the pipeline left of each question) → metric
-            name → value. The metrics then only say how the values are aggregated. None for the metrics' own.
+        scorer: the question's output type.
+        metrics: the reported metrics.
+        pipelines: filter chains, each scored separately.
+        process: the task's own scoring of one document: (fields, filtered outputs of each question) → metric name →
+            value. The metrics then only define the aggregation. None to use the metrics' own value functions.
     """
 
     scorer: str
@@ -301,7 +301,7 @@ class Scoring:
 
     @property
     def nulls(self) -> tuple[str, ...]:
-        """Prompts without question that the metrics need, each once."""
+        """Null prompts that the metrics need, without duplicates."""
         return tuple(dict.fromkeys(null_prompt(spec) for spec in self.metrics if spec.name in NULL_PROMPTS))
 
     @property
@@ -313,13 +313,13 @@ class Scoring:
 @checked_dataclass
 @dataclass(frozen=True, slots=True)
 class TaskCard:
-    """What a task says of itself, for reports.
+    """Description of a task for reports.
 
     Attributes:
         name: unique name.
         version: version of the definition, as a number or text.
-        alias: name to show.
-        kind: request shape, in lm-eval's `output_type` words.
+        alias: display name.
+        kind: request type, in the terms of lm-eval's `output_type`.
         num_fewshot: examples per prompt.
         config: the whole definition as plain data.
         source: the file that defines it, or where it came from.
@@ -335,7 +335,7 @@ class TaskCard:
 
 
 def named_sampler(config: Mapping[str, Any]) -> str:
-    """Which few-shot examples a task's definition names: another one's than its file's comes first."""
+    """The few-shot sampler of a task's definition; one set by the run takes precedence over the file's."""
     own = config.get("fewshot_config")
     named = own.get("sampler") if isinstance(own, Mapping) else None
     return str(config.get("fewshot_sampler") or named or "default")
@@ -343,12 +343,12 @@ def named_sampler(config: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetricSpec:
-    """A metric that a group reports over its leaves.
+    """A metric that a group reports over its leaf tasks.
 
     Attributes:
         metric: name of the leaves' metric.
         filters: pipelines to report; None for every pipeline found among the leaves.
-        weight_by_size: whether a leaf counts by its documents or once.
+        weight_by_size: whether a leaf is weighted by its number of documents or counts once.
     """
 
     metric: str
@@ -362,7 +362,7 @@ class GroupSpec:
 
     Attributes:
         metrics: means over the leaves.
-        is_pooled: whether it reports, instead, what the leaves report, computed over all their documents at once.
+        is_pooled: whether it reports the leaves' own metrics, computed over all their documents at once, instead.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What training takes and gives, as plain data: lessons, settings, progress, and what came of it."""
+"""Training as plain data: examples, settings, progress and reports."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from assay.core.secrets import redacted_text
 FULL, LORA, HEAD = METHODS = ("full", "lora", "head")
 ACCURACY, LOSS, MCC, F1, ACC_NORM = "accuracy", "loss", "mcc", "f1", "acc_norm"
 WORD_F1 = "squad_f1"
-# Validation metric → whether more of it is better.
+# Validation metric → whether higher is better.
 DIRECTIONS = {ACCURACY: True, LOSS: False, MCC: True, F1: True, ACC_NORM: True, WORD_F1: True}
-# A task's metric → what is watched for it. Of an answer that is to be written, the right one is right or not.
+# A task's metric → the validation metric used for it. A generated answer is right or wrong as a whole.
 VALIDATION_METRIC_FOR = {
     **dict.fromkeys(("acc", "exact_match", "squad_em"), ACCURACY),
     **dict.fromkeys(("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "log_loss"), LOSS),
@@ -27,15 +27,15 @@ VALIDATION_METRIC_FOR = {
 
 @dataclass(frozen=True, slots=True)
 class TrainingExample:
-    """A document to learn from: what would be asked about it, and what is right.
+    """A document to train on: its requests and the right answer.
 
     Attributes:
-        requests: of a language model, the right continuation and, where there is a choice, the others; of a head, the
-            one request that it answers.
-        right: place of the right continuation, label or choice.
-        answer: of a span, the right words; empty where the context has none.
-        start: where they begin in the context, in characters.
-        lengths: of a language model's choices, their characters, as `acc_norm` counts them; empty where not known.
+        requests: for a language model, the right continuation and, if there is a choice, the others; for a head,
+            its one request.
+        right: index of the right continuation, label or choice.
+        answer: for a span, the right words; empty if the context holds none.
+        start: their start in the context, in characters.
+        lengths: for a language model's choices, their lengths in characters, as for `acc_norm`; empty if unknown.
     """
 
     requests: tuple[Request, ...]
@@ -46,7 +46,7 @@ class TrainingExample:
 
 
 def digest_training_examples(training_examples: Iterable[TrainingExample]) -> str:
-    """64 hex digits that stand for lessons in their order."""
+    """64 hex digits that identify a sequence of training examples."""
     return digest_all(
         [[[entry.kind, *entry.identity()] for entry in example.requests], example.right, example.answer, example.start]
         for example in training_examples
@@ -54,48 +54,48 @@ def digest_training_examples(training_examples: Iterable[TrainingExample]) -> st
 
 
 def metric_unavailable_reason(metric: str, validation: Iterable[TrainingExample]) -> str | None:
-    """Why a metric cannot be had of validation lessons; None where it can."""
+    """Why a metric cannot be computed on the validation examples; None if it can."""
     if metric in (ACCURACY, LOSS):
         return None
     for number, example in enumerate(validation, 1):
         first = example.requests[0]
         if metric == WORD_F1:
             if not isinstance(first, SpanExtraction):
-                return f"validation lesson {number} does not ask for a span"
+                return f"validation example {number} is not a span request"
             continue
         has_choices = len(example.requests) > 1 or isinstance(first, (Classification, ChoiceSelection))
         if not has_choices:
-            return f"validation lesson {number} has no choices"
+            return f"validation example {number} has no choices"
         if metric == ACC_NORM and len(example.lengths) != len(example.requests):
-            return f"the characters of the choices of validation lesson {number} are not known"
+            return f"the character lengths of the choices of validation example {number} are unknown"
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class FitSettings:
-    """How a model is trained. All of it is part of the new model's record.
+    """Training settings. All of them are part of the new model's record.
 
     Attributes:
-        method: `full` trains all weights, `lora` low-rank additions, `head` the head alone.
-        epochs: passes over the lessons.
-        max_steps: most steps; None for as many as the epochs have.
-        learning_rate: highest rate; None for the method's own (see docs/finetuning.md).
-        warmup: share of the steps in which the rate rises.
-        schedule: what the rate does afterwards: `linear` (falls to zero) or `constant`.
-        weight_decay: of AdamW.
-        batch_size: lessons per forward pass.
-        accumulation: forward passes per step.
-        seed: of the shuffling, of dropout, of a new head and of what is held out.
-        holdout: share of the lessons kept back for validation where the task has no split for it; 0 for none.
-        metric: what is watched on the validation lessons, a name of `DIRECTIONS`; None for the first metric of the
-            tasks that are learnt, else accuracy.
-        patience: checks without improvement after which training stops; None to go on to the end.
-        check_every: steps between checks, each of which is a checkpoint; None for once an epoch.
-        max_length: most tokens of a lesson; None for what the model takes.
-        lora_rank: rank of the additions.
-        lora_alpha: their weight.
-        lora_dropout: dropout before them.
-        lora_targets: names of the layers that get them; empty for the family's usual ones.
+        method: `full` trains all weights, `lora` low-rank adapters, `head` the classifier head only.
+        epochs: passes over the training examples.
+        max_steps: maximum number of steps; None for as many as the epochs have.
+        learning_rate: peak learning rate; None for the method's default (see docs/finetuning.md).
+        warmup: fraction of the steps in which the learning rate rises.
+        schedule: learning-rate schedule after warmup: `linear` (decays to zero) or `constant`.
+        weight_decay: weight decay of AdamW.
+        batch_size: examples per forward pass.
+        accumulation: forward passes per optimiser step.
+        seed: seed of shuffling, dropout, the initialisation of a new head and the holdout split.
+        holdout: fraction of the training examples held out for validation if the task has no split for it; 0 for none.
+        metric: validation metric, a name of `DIRECTIONS`; None for the first metric of the trained tasks, or else
+            accuracy.
+        patience: validations without improvement after which training stops; None to train to the end.
+        check_every: steps between validations, each of which saves a checkpoint; None for once per epoch.
+        max_length: maximum tokens of an example; None for the model's maximum.
+        lora_rank: LoRA rank.
+        lora_alpha: LoRA scaling factor.
+        lora_dropout: dropout before the LoRA layers.
+        lora_targets: names of the layers that get adapters; empty for the model family's default.
     """
 
     method: str = FULL
@@ -120,7 +120,7 @@ class FitSettings:
 
     @property
     def validation_metric(self) -> str:
-        """The validation metric that decides which weights are kept."""
+        """The validation metric that selects the best checkpoint."""
         return self.metric or ACCURACY
 
     def to_json(self) -> dict[str, Any]:
@@ -133,14 +133,14 @@ CONCATENATED, BALANCED = MIXES = ("concatenated", "balanced")
 
 @dataclass(frozen=True, slots=True)
 class FitSpec:
-    """A wish to train: how, and on what of the tasks.
+    """A training request: settings, and which examples of the tasks to use.
 
     Attributes:
-        settings: how.
-        mix: of several tasks, `concatenated` takes every lesson once; `balanced` repeats those of smaller tasks until
-            each task has as many as the largest.
-        limit: most lessons per task, drawn by the seed; None for all.
-        check_limit: most validation lessons per task, drawn likewise; None for all.
+        settings: the training settings.
+        mix: for several tasks, `concatenated` uses every example once; `balanced` repeats the examples of smaller tasks
+            until each task has as many as the largest.
+        limit: maximum number of training examples per task, sampled by the seed; None for all.
+        check_limit: maximum number of validation examples per task, sampled likewise; None for all.
     """
 
     settings: FitSettings = field(default_factory=FitSettings)
@@ -184,7 +184,7 @@ def _one_of(names: Iterable[str]) -> Callable[[Any], str]:
 
 
 def _read_validation_metric(value: Any) -> str:
-    """A validation metric, also by the name of the task's metric that it stands for."""
+    """A validation metric, given by its own name or by the task metric that it approximates."""
     found = VALIDATION_METRIC_FOR.get(value, value)
     if found not in DIRECTIONS:
         raise ValueError
@@ -202,7 +202,7 @@ def _listed(names: Iterable[str]) -> str:
     return "one of " + ", ".join(names)
 
 
-# Name on the command line and in a model's text → field, how it is read, what is expected.
+# Name on the command line and in a model's arguments → field, parser, expected value.
 FINETUNE = "finetune"
 FIT_KEYS: Mapping[str, tuple[str, Callable[[Any], Any], str]] = {
     FINETUNE: ("method", _one_of(METHODS), _listed(METHODS)),
@@ -232,18 +232,18 @@ _OWN_FIELDS = ("mix", "limit", "check_limit")
 
 
 def parse_fit_spec(given: Mapping[str, Any], where: str) -> FitSpec:
-    """A wish to train from loose values, by the names of `FIT_KEYS`; every wrong one is told.
+    """Parses a training request from untyped values, by the names of `FIT_KEYS`; reports every invalid one.
 
     Args:
         given: the values; None stands for the default.
-        where: for errors: `model minilm`, or nothing on the command line.
+        where: for errors: `model minilm`, or empty on the command line.
     """
     faults: list[Fault] = []
     values: dict[str, Any] = {}
     for name, value in given.items():
         location = f"{where}, {name}" if where else f"--{name}"
         if name not in FIT_KEYS:
-            found = f"no such setting of training{did_you_mean(name, FIT_KEYS)}"
+            found = f"unknown training setting{did_you_mean(name, FIT_KEYS)}"
             faults.append(Fault(location, found, _listed(FIT_KEYS)))
             continue
         field_name, read, expected = FIT_KEYS[name]
@@ -259,13 +259,13 @@ def parse_fit_spec(given: Mapping[str, Any], where: str) -> FitSpec:
 
 @dataclass(frozen=True, slots=True)
 class FitProgress:
-    """How far training has come.
+    """Progress of training.
 
     Attributes:
         step: steps done.
-        steps: steps in all.
-        loss: mean loss since the last report; None before the first.
-        value: the validation metric at the last check; None before the first.
+        steps: total number of steps.
+        loss: mean training loss since the last report; None before the first.
+        value: the validation metric at the last validation; None before the first.
     """
 
     step: int
@@ -279,19 +279,19 @@ FitListener = Callable[[FitProgress], None]
 
 @dataclass(frozen=True, slots=True)
 class FitReport:
-    """What came of training.
+    """Outcome of training.
 
     Attributes:
-        steps: steps done; fewer than planned where it stopped early.
-        best_step: the step whose weights were kept.
-        metric: the validation metric that decided; empty where nothing was validated.
-        value: its value there.
-        loss: the validation loss there, which decides between checks of equal value.
-        tied: other checks with the same value, of higher loss or later.
-        history: one entry per check: step, loss, and unless the loss is watched the accuracy; of lessons with choices
-            the other metrics too, in how many classes the picks fall (`classes`), and the share of the most frequent
-            right one (`majority`).
-        notices: what the user should know; secrets are hidden.
+        steps: steps done; fewer than planned after early stopping.
+        best_step: the step whose weights were saved.
+        metric: the validation metric that selected it; empty without validation.
+        value: its value at that step.
+        loss: the validation loss at that step, which breaks ties.
+        tied: other validations with the same value, with a higher loss or later.
+        history: one entry per validation: step, loss, and the accuracy unless the loss is the metric; for examples with
+            choices also the other metrics, the number of distinct predicted classes (`classes`), and the share of the
+            most frequent right class (`majority`).
+        notices: notices for the user; secrets are redacted.
     """
 
     steps: int

@@ -1,3 +1,3 @@
-"""The version of Assay, in its one place."""
+"""The version number of Assay."""
 
 __version__ = "0.1.0"

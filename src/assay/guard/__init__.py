@@ -1,4 +1,4 @@
-"""Limits on what files from outside may cost: templates, regular expressions, chat templates.
+"""Time and memory limits for templates, regular expressions and chat templates from outside files.
 
-Takes work that such a file asks for, gives its result or a `LimitError`. May import: core, jinja2.
+In: work that such a file requests. Out: its result or a `LimitError`. Imports core and jinja2 only.
 """

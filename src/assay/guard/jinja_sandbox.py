@@ -1,7 +1,7 @@
-"""Jinja's sandbox with limits: no template of a task file or of a model takes all time or memory.
+"""Jinja sandbox with resource limits: no template of a task file or model can exhaust time or memory.
 
-Gives an environment to which a dialect adds filters and names. What an operation, a method of texts or a filter would
-make is measured before it is made (`growth`); what takes long, or grows step by step, is interrupted (`clock`).
+Provides an environment to which a dialect adds filters and globals. The result size of an operation, string method or
+filter is computed in advance (`size_limit`); what is slow, or grows step by step, is interrupted (`time_limit`).
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedEscapeFormatt
 from jinja2.utils import Cycler, Joiner, Namespace
 from markupsafe import Markup
 
-from assay.guard import size_limit as growth
+from assay.guard import size_limit
 from assay.guard.time_limit import ResourceLimit
 
-# What Jinja adds to calls within loops and blocks, for functions that take a context.
+# Arguments that Jinja adds to calls within loops and blocks, for functions that take a context.
 _JINJA_CALL_VARIABLES = ("_loop_vars", "_block_vars")
-_MEASURED = frozenset({"join", *growth.METHODS})
+_MEASURED = frozenset({"join", *size_limit.METHODS})
 _FORMATS = ("format", "format_map")
 _CONTAINERS = frozenset({list, tuple, dict})
-# Values of data files whose methods a template may call.
+# Types of data files whose methods a template may call.
 _PLAIN = (str, bytes, int, float, complex, list, tuple, dict, set, frozenset, range, date, time, timedelta, Decimal)
 _JINJAS_TYPES = (BlockReference, Cycler, Joiner, LoopContext, Macro, Namespace, TemplateReference, Undefined)
-# Methods of arrays and tensors that give plain values.
+# Methods of arrays and tensors that return plain values.
 _PLAIN_NAMES = frozenset({"item", "tolist"})
 
 
 class _Generator(CodeGenerator):
-    """Writes the code of templates: texts and lists that no operator or call makes are measured, too."""
+    """Generates the code of templates: texts and lists built without an operator or call are size-checked, too."""
 
     @optimizeconst
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802  (Jinja's name)
@@ -69,17 +69,17 @@ class _Generator(CodeGenerator):
 
 
 class GuardedEnvironment(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, in which the size of everything that a template makes is limited."""
+    """Jinja sandbox that limits the size of everything a template creates."""
 
     code_generator_class = _Generator
     intercepted_binops = frozenset({"*", "**", "%", "+"})
-    concat = staticmethod(growth.joined)
-    size_checked = staticmethod(growth.size_checked)
+    concat = staticmethod(size_limit.joined)
+    size_checked = staticmethod(size_limit.size_checked)
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.globals["namespace"] = _Namespace
-        self.filters |= {name: guarded_filter(self.filters[name], check) for name, check in growth.FILTERS.items()}
+        self.filters |= {name: guarded_filter(self.filters[name], check) for name, check in size_limit.FILTERS.items()}
         self.filters |= {"join": _join, "sum": _sum}
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
@@ -87,25 +87,25 @@ class GuardedEnvironment(ImmutableSandboxedEnvironment):
         return super().is_safe_attribute(obj, attr, value) and (not callable(value) or _is_safe_method(obj, attr))
 
     def from_string(self, *arguments: Any, **settings: Any) -> Template:
-        """Compiles a template; constants are worked out on the way."""
+        """Compiles a template; constants are folded here."""
         with ResourceLimit():
             return super().from_string(*arguments, **settings)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """An operation, if its result is not too large."""
-        growth.check_operation(operator, left, right)
+        size_limit.check_operation(operator, left, right)
         found = super().call_binop(context, operator, left, right)
-        return growth.size_checked(found) if isinstance(found, (list, tuple)) else found
+        return size_limit.size_checked(found) if isinstance(found, (list, tuple)) else found
 
     @staticmethod
     def concatenated(parts: tuple[Any, ...], join: Callable[[Iterable[Any]], str] | None = None) -> str:
-        """`a ~ b ~ c`; where texts are escaped, `join` does it."""
+        """`a ~ b ~ c`; with autoescaping, `join` escapes."""
         texts = list(map(str, parts))
-        growth.check_size(sum(map(len, texts)))
+        size_limit.check_size(sum(map(len, texts)))
         return "".join(texts) if join is None else join(parts)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805  (as in Jinja)
-        """A call, if it is one of a method of texts or numbers whose result is not too large, or of anything else."""
+        """A call; methods of strings and numbers are checked for the size of their result first."""
         if getattr(__obj, "__name__", None) in _MEASURED:
             owner = getattr(__obj, "__self__", None)
             if isinstance(owner, (str, bytes, int)):
@@ -113,10 +113,10 @@ class GuardedEnvironment(ImmutableSandboxedEnvironment):
         if not __self.is_safe_callable(__obj):
             raise SecurityError(f"{__obj!r} is not safely callable")
         found = __context.call(__obj, *args, **kwargs)
-        return growth.size_checked(found) if type(found) in _CONTAINERS else found
+        return size_limit.size_checked(found) if type(found) in _CONTAINERS else found
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """`str.format` and `str.format_map` as Jinja's sandbox has them, with a limit on what they write."""
+        """`str.format` and `str.format_map` as in Jinja's sandbox, with a limit on their output."""
         is_method = isinstance(value, (types.MethodType, types.BuiltinMethodType))
         if not is_method or value.__name__ not in _FORMATS or not isinstance(value.__self__, str):
             return None
@@ -134,7 +134,7 @@ class GuardedEnvironment(ImmutableSandboxedEnvironment):
 
 
 def _is_safe_method(obj: Any, name: str) -> bool:
-    """Whether a method is one of plain values or of Jinja; a subclass such as numpy.float64 has others besides."""
+    """Whether a method belongs to plain values or Jinja; a subclass such as numpy.float64 has others, too."""
     if isinstance(obj, _PLAIN):
         return type(obj) in _PLAIN or any(hasattr(kind, name) for kind in _PLAIN if isinstance(obj, kind))
     return isinstance(obj, _JINJAS_TYPES) or name in _PLAIN_NAMES
@@ -144,10 +144,10 @@ class _Formatter(SandboxedFormatter):
     _size = 0
 
     def format_field(self, value: Any, format_spec: str) -> Any:
-        growth.check_specification(format_spec)
+        size_limit.check_specification(format_spec)
         text = super().format_field(value, format_spec)
         self._size += len(text)
-        growth.check_size(self._size)
+        size_limit.check_size(self._size)
         return text
 
 
@@ -156,18 +156,18 @@ class _EscapeFormatter(_Formatter, SandboxedEscapeFormatter):
 
 
 class _Namespace(Namespace):
-    """What a template may write to from within a loop, so that values grow in it."""
+    """Jinja's namespace object, which a loop can write to, so that values can grow in it."""
 
     def __init__(*args: Any, **kwargs: Any) -> None:
         Namespace.__init__(*args, **kwargs)
-        growth.size_checked(args[0])
+        size_limit.size_checked(args[0])
 
     def __setitem__(self, name: str, value: Any) -> None:
-        super().__setitem__(name, growth.size_checked(value))
+        super().__setitem__(name, size_limit.size_checked(value))
 
 
 def guarded_filter(function: Callable[..., Any], check: Callable[..., None]) -> Callable[..., Any]:
-    """A filter that is called after a check of what it is given."""
+    """A filter that runs after a check of its arguments."""
     takes_context = hasattr(function, "jinja_pass_arg")
 
     @wraps(function)
@@ -179,19 +179,19 @@ def guarded_filter(function: Callable[..., Any], check: Callable[..., None]) -> 
 
 
 def _measured(owner: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The arguments of a method whose result is not too large."""
+    """The arguments of a method, after a check that its result is not too large."""
     if name == "join":
         return (_listed(owner, args[0]), *args[1:]) if args else args
     given = {key: value for key, value in kwargs.items() if key not in _JINJA_CALL_VARIABLES}
-    growth.METHODS[name](owner, *args, **given)
+    size_limit.METHODS[name](owner, *args, **given)
     return args
 
 
 def _listed(separator: Any, items: Iterable[Any]) -> list[Any]:
-    """Items that are about to be joined."""
+    """The items of a join, size-checked."""
     listed = list(items)
     sizes = sum(len(item) if isinstance(item, (str, bytes)) else len(str(item)) for item in listed)
-    growth.check_size(sizes + len(separator) * len(listed))
+    size_limit.check_size(sizes + len(separator) * len(listed))
     return listed
 
 
@@ -209,5 +209,5 @@ def _sum(environment: Any, iterable: Iterable[Any], attribute: str | int | None 
     if attribute is not None:
         iterable = map(make_attrgetter(environment, attribute), iterable)
     for item in iterable:
-        start = growth.size_checked(start + item)
+        start = size_limit.size_checked(start + item)
     return start

@@ -1,6 +1,6 @@
-"""Searches by patterns of task files where nothing can interrupt `re`: on Windows, and off the main thread.
+"""Regular expression searches with a time limit where `re` cannot be interrupted: on Windows, and off the main thread.
 
-A helper process makes the search first, and is ended when it takes too long; then it is made here, with `re` itself.
+A helper process runs the search first, and is killed if it takes too long; then the search runs here, with `re` itself.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _MOST_SECONDS_TO_START = 60.0
 
 
 def check_search_time(pattern: re.Pattern[str], text: str, seconds: float = MOST_SECONDS) -> None:
-    """Raises `TimeLimitExceeded` where finding all matches takes too long.
+    """Raises `TimeLimitExceeded` if finding all matches takes too long.
 
-    Does nothing where `ResourceLimit` interrupts a search.
+    Does nothing where `ResourceLimit` can interrupt a search.
 
     Args:
         pattern: the pattern.
         text: the text to search.
-        seconds: what the search may take, by the clock.
+        seconds: wall-clock limit of the search.
     """
     if not is_interruptible() and text:
         _SEARCH_PROCESS.search(pattern, text, seconds)
 
 
 class _SearchProcess:
-    """A process that makes searches, one at a time, for all threads. It is started when it is first needed."""
+    """A process that runs searches, one at a time, for all threads. Started on first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,7 +53,7 @@ class _SearchProcess:
         self._answers: queue.Queue[str] = queue.Queue()
 
     def search(self, pattern: re.Pattern[str], text: str, seconds: float) -> None:
-        """Makes a search; arguments as in `rehearse`."""
+        """Runs a search; arguments as in `check_search_time`."""
         with self._lock:
             process = self._process or self._start()
             assert process.stdin is not None
@@ -64,7 +64,7 @@ class _SearchProcess:
             except queue.Empty:
                 self._end()
                 raise TimeLimitExceeded(seconds) from None
-            except BaseException:  # an interruption, or a process that was ended by others
+            except BaseException:  # an interruption, or a process killed by others
                 self._end()
                 raise
 
@@ -82,7 +82,7 @@ class _SearchProcess:
         return process
 
     def close(self) -> None:
-        """Ends the process, if there is one."""
+        """Ends the process, if any."""
         with self._lock:
             self._end()
 
@@ -94,7 +94,7 @@ class _SearchProcess:
 
 
 def _read(process: subprocess.Popen[str], answers: queue.Queue[str]) -> None:
-    """Hands on what the process writes: one line for every search."""
+    """Forwards the output of the process: one line per search."""
     assert process.stdout is not None
     for line in process.stdout:
         answers.put(line)

@@ -1,6 +1,6 @@
-"""How large a value would become, asked before it is made: one call can fill the memory before anything interrupts it.
+"""Size limits, checked before a value is created: a single call can fill the memory before anything interrupts it.
 
-Takes what an operation, a method of texts or a filter is given; raises a `LimitError` where the result is too large.
+In: the arguments of an operation, string method or filter. Raises a `LimitError` if its result would be too large.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from jinja2.utils import Namespace
 
 from assay.core.errors import Fault, LimitError
 
-# Characters of a text that a template makes, its result included: five million tokens, more than any model reads.
+# Characters of a text that a template creates, including its result: five million tokens, more than any model reads.
 MOST_CHARACTERS = 20_000_000
-# Copies that `text * n` or `list * n` makes, and binary digits of a number.
+# Copies in `text * n` or `list * n`, and bits of an integer.
 MOST_COPIES = 1_000_000
-# An item of a list weighs as much as this many characters.
+# An item of a list counts as this many characters.
 _ITEM_WEIGHT = 20
 _PARTS_AT_ONCE = 10_000
 _PERCENT = re.compile(r"%(?:\([^)]*\))?[#0\- +]*(\*|\d*)(?:\.(\*|\d*))?")
@@ -27,14 +27,16 @@ _NUMBER = re.compile(r"\d+")
 
 
 def check_size(size: int) -> None:
-    """Raises where a text of so many characters is too long."""
+    """Raises if a text of so many characters is too long."""
     if size > MOST_CHARACTERS:
-        found = f"makes a text or list of {size:,} characters" if size < 10**15 else "makes a text that is far too long"
+        found = (
+            f"builds a text or list of {size:,} characters" if size < 10**15 else "builds a text that is far too long"
+        )
         raise LimitError(Fault("", found, f"at most {MOST_CHARACTERS:,}"))
 
 
 def joined(parts: Iterable[str]) -> str:
-    """The parts as one text. Parts count as items do: a great many short ones take memory, too."""
+    """The parts as one text. Parts count like items: a great many short ones take memory, too."""
     waiting = iter(parts)
     listed = [*islice(waiting, _PARTS_AT_ONCE)]
     size = sum(map(len, listed))
@@ -48,7 +50,7 @@ def joined(parts: Iterable[str]) -> str:
 
 
 def size_checked(value: Any) -> Any:
-    """The value itself, unless it is too large with all that it holds; what it holds twice counts twice."""
+    """The value itself, unless it is too large including its contents; repeated contents count repeatedly."""
     if type(value) is list and set(map(type, value)) == {str}:  # most lists
         check_size(sum(map(len, value)) + _ITEM_WEIGHT * len(value))
         return value
@@ -72,14 +74,14 @@ def size_checked(value: Any) -> Any:
 
 
 def _length(value: Any) -> int:
-    """How many characters a value is as text."""
+    """Length of a value as text."""
     if isinstance(value, (str, bytes)):
         return len(value)
     return 0 if isinstance(value, (int, float, Undefined)) else len(str(value))
 
 
 def _count(text: Any) -> int:
-    """A number as digits, which may be far too many for Python."""
+    """A number from its digits, which may be far too many for Python."""
     return int(text) if len(text) < 16 else 10**16
 
 
@@ -87,7 +89,7 @@ def _count(text: Any) -> int:
 
 
 def check_operation(operator: str, left: Any, right: Any) -> None:
-    """Raises where the result of an operation is too large."""
+    """Raises if the result of an operation is too large."""
     if operator == "%":
         if isinstance(left, (str, bytes)):
             check_percent(left, right)
@@ -106,11 +108,11 @@ def check_operation(operator: str, left: Any, right: Any) -> None:
 
 def _check_copies(count: int, noun: str) -> None:
     if count > MOST_COPIES:
-        raise LimitError(Fault("", f"makes {min(count, 10**15):,} {noun} at once", f"at most {MOST_COPIES:,}"))
+        raise LimitError(Fault("", f"builds {min(count, 10**15):,} {noun} at once", f"at most {MOST_COPIES:,}"))
 
 
 def check_percent(template: Any, values: Any) -> None:
-    """Raises where `template % values` is too long: by widths, or because a long value is written many times."""
+    """Raises if `template % values` is too long: by field widths, or because a long value is repeated."""
     text = template if isinstance(template, str) else template.decode("latin-1")
     items = list(values.values()) if isinstance(values, Mapping) else values if isinstance(values, tuple) else [values]
     marks = _PERCENT.findall(text)
@@ -122,12 +124,12 @@ def check_percent(template: Any, values: Any) -> None:
 
 
 def check_specification(text: str) -> None:
-    """Raises where a format specification such as `>1000000000` asks for too many characters."""
+    """Raises if a format specification such as `>1000000000` requests too many characters."""
     for number in _NUMBER.findall(text):
         check_size(_count(number))
 
 
-# Methods of texts and numbers, by name; each gets the text and the arguments of the method.
+# Methods of strings and numbers, by name; each check gets the object and the arguments of the method.
 
 
 def _padded(text: Any, width: Any = 0, *_: Any) -> None:
@@ -166,7 +168,7 @@ METHODS: dict[str, Callable[..., None]] = {
 }
 
 
-# Filters, by name; each gets what the filter gets, under Jinja's names, without Jinja's own first argument.
+# Filters, by name; each check gets the filter's arguments, under Jinja's names, without Jinja's own first argument.
 
 
 def _wrapped(

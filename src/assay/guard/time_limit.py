@@ -1,7 +1,7 @@
-"""A limit on the time and memory of a block of code that a file from outside decides on: `with Limited(): …`.
+"""Time and memory limit for a block of code controlled by an outside file: `with ResourceLimit(): …`.
 
 On the main thread a profiling timer (SIGPROF) interrupts the block, also within `re`. Elsewhere, and on Windows, a
-thread interrupts it between two Python instructions; for a single search of `re` there is `patterns`.
+thread interrupts it between two Python instructions; for a single search of `re` there is `guard.regex`.
 A block of some microseconds never sees a tick and costs less than one.
 """
 
@@ -19,18 +19,18 @@ from typing import Any
 
 from assay.core.errors import Fault, LimitError
 
-# Processor time that a block may take. Ordinary ones take microseconds, slow ones milliseconds.
+# CPU time limit of a block. Ordinary ones take microseconds, slow ones milliseconds.
 MOST_SECONDS = 5.0
 # By how much a block may raise the peak memory of the process.
 MOST_BYTES = 1 << 30
 _TICK = 0.05
-# Off the main thread the time is that of the clock on the wall, which other work shares.
+# Off the main thread the limit is wall-clock time, which includes other work.
 _WALL_CLOCK_FACTOR = 3
 _MAIN = threading.main_thread().ident
 
 
 class TimeLimitExceeded(LimitError):
-    """A block that took too long."""
+    """A block exceeded its time limit."""
 
     def __init__(self, seconds: float = MOST_SECONDS) -> None:
         found = f"takes more than {seconds:g} seconds"
@@ -38,7 +38,7 @@ class TimeLimitExceeded(LimitError):
 
 
 class MemoryLimitExceeded(LimitError):
-    """A block that took too much memory."""
+    """A block exceeded its memory limit."""
 
     def __init__(self) -> None:
         found = f"takes more than {MOST_BYTES >> 20:,} MB of memory"
@@ -46,7 +46,7 @@ class MemoryLimitExceeded(LimitError):
 
 
 class ResourceLimit:
-    """Raises a `LimitError` in its block when that takes too much time or memory; the outermost block counts.
+    """Raises a `LimitError` in its block if that takes too much time or memory; the outermost block counts.
 
     Entered for every document, so a class and not a generator, and with few calls. It holds no state of a block.
     """
@@ -62,34 +62,34 @@ class ResourceLimit:
         elif _TIMER.depth:
             _TIMER.depth += 1
         else:
-            _TIMER.since, _TIMER.most, _TIMER.depth = 0.0, self._seconds, 1
+            _TIMER.since, _TIMER.limit, _TIMER.depth = 0.0, self._seconds, 1
 
     def __exit__(self, *_: object) -> None:
         if _get_ident() == _MAIN and _TIMER.depth:
             _TIMER.depth -= 1
-            if not _TIMER.depth and not _TIMER.kept:
+            if not _TIMER.depth and not _TIMER.loops:
                 _TIMER.stop()
         else:
             _WATCHDOG.leave()
 
 
 def is_interruptible() -> bool:
-    """Whether a limited block of the calling thread ends a single call of `re` that takes too long."""
+    """Whether a limited block of the calling thread can interrupt a single slow call of `re`."""
     return _get_ident() == _MAIN and _TIMER.is_ours()
 
 
 @contextmanager
 def keep_limit_timer() -> Iterator[None]:
-    """For a loop with a limited block in every turn: the timer is started and stopped once for all of them."""
+    """For a loop with a limited block in every iteration: the timer is started and stopped once for all of them."""
     if _get_ident() != _MAIN:
         yield
         return
-    _TIMER.kept += 1
+    _TIMER.loops += 1
     try:
         yield
     finally:
-        _TIMER.kept -= 1
-        if not _TIMER.kept and not _TIMER.depth:
+        _TIMER.loops -= 1
+        if not _TIMER.loops and not _TIMER.depth:
             _TIMER.stop()
 
 
@@ -98,41 +98,41 @@ _set_timer: Any = getattr(signal, "setitimer", None)  # not on Windows
 
 
 class _Timer:
-    """The main thread's limit: a timer of processor time whose ticks look at what the block has taken.
+    """The main thread's limit: a CPU-time timer whose ticks check what the block has used.
 
-    Within a loop it is left running behind a block, for the next one, and stopped by a tick that finds none. It never
-    outlives the loop: a program that takes over from this one, by `exec`, would be ended by it.
+    Within a loop it keeps running after a block, for the next one, and is stopped by a tick outside any block. It never
+    outlives the loop: a program that replaces this one by `exec` would be killed by it.
 
     Attributes:
         is_running: whether the timer ticks.
-        depth: how many blocks are open.
-        kept: how many loops are under way.
+        depth: number of open blocks.
+        loops: number of loops in progress.
         since: when the outermost block saw its first tick; 0 before.
-        most: seconds that it may take.
+        limit: its time limit in seconds.
     """
 
-    __slots__ = ("_is_ours", "_peak", "depth", "is_running", "kept", "most", "since")
+    __slots__ = ("_is_ours", "_peak", "depth", "is_running", "limit", "loops", "since")
 
     def __init__(self) -> None:
         self.is_running = False
         self.depth = 0
-        self.kept = 0
+        self.loops = 0
         self.since = 0.0
-        self.most = MOST_SECONDS
+        self.limit = MOST_SECONDS
         self._peak = 0
         self._is_ours: bool | None = None
 
     def is_ours(self) -> bool:
-        """Whether the signal is ours, which is settled on the main thread; a profiler that has it keeps it."""
+        """Whether the signal is ours, decided on the main thread; a profiler that uses it keeps it."""
         if self._is_ours is None:
             self._is_ours = _set_timer is not None and signal.getsignal(signal.SIGPROF) == signal.SIG_DFL
             if self._is_ours:
                 signal.signal(signal.SIGPROF, self._tick)
-                signal.siginterrupt(signal.SIGPROF, False)  # calls of the system go on after a tick
+                signal.siginterrupt(signal.SIGPROF, False)  # system calls resume after a tick
         return self._is_ours
 
     def start(self) -> bool:
-        """Starts the timer; False where there is none to start."""
+        """Starts the timer; False if there is none."""
         if self.is_ours():
             self.is_running = True
             _set_timer(signal.ITIMER_PROF, _TICK, _TICK)
@@ -145,8 +145,8 @@ class _Timer:
             self.is_running = False
 
     def forget(self) -> None:
-        """In a child made by `fork`: it inherits neither the timer nor the blocks of its parent's other threads."""
-        self.is_running, self.depth, self.kept = False, 0, 0
+        """In a child created by `fork`: it inherits neither the timer nor the blocks of its parent's other threads."""
+        self.is_running, self.depth, self.loops = False, 0, 0
 
     def _tick(self, number: int, frame: FrameType | None) -> None:
         if not self.depth:
@@ -154,20 +154,20 @@ class _Timer:
             return
         if frame is not None and frame.f_code is ResourceLimit.__exit__.__code__:
             return  # the block is over, and an error here would leave it open
-        # The timer counts what all threads take; a block is answerable for its own.
+        # The timer counts the CPU time of all threads; a block is only charged its own.
         now = time.thread_time()
         if self.since == 0.0:
             self.since, self._peak = now, _peak_memory()
-        elif now - self.since > self.most:
-            self.since = now - self.most + 1  # should something swallow the error, it comes again
-            raise TimeLimitExceeded(self.most)
+        elif now - self.since > self.limit:
+            self.since = now - self.limit + 1  # if something swallows the error, it is raised again
+            raise TimeLimitExceeded(self.limit)
         elif _peak_memory() - self._peak > MOST_BYTES:
             self._peak = _peak_memory()
             raise MemoryLimitExceeded
 
 
 def _peak_memory() -> int:
-    """The most memory that the process has had, in bytes; never less than it has."""
+    """Peak memory of the process in bytes; never less than its current memory."""
     import resource  # not on Windows, where there is no such timer either
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -175,7 +175,7 @@ def _peak_memory() -> int:
 
 
 class _Watchdog:
-    """The limit of other threads: a thread that raises an error in each of them when its time is over."""
+    """The limit of other threads: a watchdog thread raises an error in each of them when its time is over."""
 
     def __init__(self) -> None:
         self._ends: dict[int, float] = {}
@@ -196,7 +196,7 @@ class _Watchdog:
                 self._thread.start()
 
     def leave(self) -> None:
-        """The calling thread leaves a block; an error that is on its way to it is called back."""
+        """The calling thread leaves a block; an error on its way to it is cancelled."""
         ident = threading.get_ident()
         depth = self._depths.pop(ident, 0) - 1
         if depth > 0:
@@ -220,25 +220,25 @@ class _Watchdog:
 
 
 def _interrupt(ident: int, error: type[BaseException]) -> None:
-    """Has a thread raise an error at its next instruction, in the place of one that it has not raised yet."""
+    """Makes a thread raise an error at its next instruction, replacing one that it has not raised yet."""
     import ctypes
 
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(error))
 
 
 class _CancelledInterrupt(BaseException):
-    """Stands in for an error that comes too late."""
+    """Replaces an error that comes too late."""
 
 
 def _cancel_interrupt() -> None:
-    """Lets an error that is on its way to the calling thread come to nothing.
+    """Cancels an error that is on its way to the calling thread.
 
-    Another one takes its place and is caught here. Sending None would do that too, but leaves Python 3.11 with the mark
-    that an error is pending, and a profiler or debugger then never gets past the next call.
+    Another one replaces it and is caught here. Sending None would do that too, but leaves Python 3.11 with a
+    pending-error flag, and a profiler or debugger then never gets past the next call.
     """
     try:
         _interrupt(threading.get_ident(), _CancelledInterrupt)
-        while True:  # to the next instruction at which errors are raised
+        while True:  # until the next instruction at which errors are raised
             pass
     except _CancelledInterrupt:
         pass

@@ -1,5 +1,14 @@
-"""Who answers: every kind of model behind the one protocol, and the table of their names.
+"""Models: every kind of model behind one protocol, opened by name. Takes requests, gives outputs.
 
-Takes requests, gives outputs. May import: `assay.core` and `assay.stats`. torch and transformers are
-imported only inside functions, so that listing models costs nothing.
+May import: `assay.core`, `assay.stats` and `assay.guard`. torch and transformers are imported only inside functions, so
+listing models costs nothing. Sub-layers, from top to bottom; each imports only what is below it:
+
+    registry             model names to opened models; `aliases` resolves paths, Hub ids and lm-eval's names
+    hf | ngram | dummy   the models: hf/{decoder,seq2seq,encoder}, one folder per family; `argument_checks`
+    engine | training    inference over a prefix tree; fine-tuning
+    inference            padded batches: log-likelihoods and generation
+    loading              arguments, checkpoint files, fingerprint, tokenizer, weights, quantisation
+    tokens               text to token ids and back, chat templates
+    download             Hub, package index, GGUF conversion, file hashes
+    runtime              process-wide settings of torch and transformers
 """

@@ -1,7 +1,7 @@
-"""What users type for a model that is no name of ours: paths, Hub ids, and the model names of lm-eval.
+"""Model names that are not in the registry: paths, Hub ids, and the model names of lm-eval.
 
-In: a name and the user's model arguments. Out: the name and arguments that are meant, or advice for an error. One
-table; every suggestion is a command line that works when pasted.
+Takes a name and the user's model arguments; gives the arguments of `hf`, or an error with advice. Every suggestion is a
+command line that works when pasted.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 from assay.core.errors import Fault, UnknownName, did_you_mean
 from assay.models.download.hub import HUB_ID
 
-# Kinds of lm-eval's models that Assay does not have → why, and what works instead. {} is the model that was named.
-_HTTP = "models behind HTTP cannot be asked yet", "For weights on this machine or the Hub: {}"
-_ENGINE = "Assay reads the same weights with its own engine", "Use: {}"
-_MEDIA = "no model of this version takes images or audio", "For its text alone: {}"
+# lm-eval model types that Assay does not have: the reason, and what to use instead. {} is the model the user named.
+_HTTP = "models behind an HTTP API are not supported yet", "For weights on this machine or the Hub: {}"
+_ENGINE = "Assay runs the same weights with its own engine", "Use: {}"
+_MEDIA = "this version does not support images or audio", "For text only: {}"
 _GGUF = (
-    "lm-eval's name for a llama.cpp server, and models behind HTTP cannot be asked yet",
+    "lm-eval's name for a llama.cpp server; models behind an HTTP API are not supported yet",
     ("For a GGUF file: --model FOLDER/NAME.gguf"),
 )
-_STEERED = "models with steering vectors are not supported", "For the model without: {}"
+_STEERED = "models with steering vectors are not supported", "For the model without steering: {}"
 
-# Model names of lm-eval 0.4.13 and its neighbours.
+# Model names of lm-eval 0.4.13 and similar tools.
 UNSUPPORTED_MODELS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("vllm", "sglang", "sglang-generate", "trtllm", "nemo_lm", "megatron_lm", "mamba_ssm"), _ENGINE),
     **dict.fromkeys(("neuronx", "openvino", "onnxruntime", "onnxruntime-genai", "ipex", "habana", "winml"), _ENGINE),
@@ -42,13 +42,13 @@ _WEIGHTS = ("pretrained", "model", "model_path", "path")
 
 
 def resolve_path_or_hub_id(name: str, plugins: Mapping[str, Any]) -> dict[str, str]:
-    """The arguments of `hf` that a path or a Hub id stands for; empty for every other name.
+    """The `hf` arguments for a path or a Hub id; empty for every other name.
 
-    `./folder`, `/path/model.gguf` and `owner/name` are understood; a bare word is not, since it may be a slip.
+    Accepts `./folder`, `/path/model.gguf` and `owner/name`, but not a bare word, which may be a typo.
 
     Args:
-        name: what the user typed; no name in the model table.
-        plugins: names of plugins, `package/name`: a name with the same package is a slip, not a Hub id.
+        name: what the user typed; not a name in the model table.
+        plugins: names of plugins, `package/name`: a name with the same package is a typo, not a Hub id.
     """
     path = Path(name).expanduser()
     if path.suffix == ".gguf" and path.is_file():
@@ -61,7 +61,7 @@ def resolve_path_or_hub_id(name: str, plugins: Mapping[str, Any]) -> dict[str, s
 
 
 def unknown_model(name: str, args: Mapping[str, Any], known: list[str]) -> UnknownName:
-    """The error for a name that is none of ours and stands for nothing either."""
+    """The error for a name that is neither a known model, nor a path, nor a Hub id."""
     other = UNSUPPORTED_MODELS.get(name.lower().replace("_", "-"), UNSUPPORTED_MODELS.get(name.lower()))
     if other is not None:
         found, advice = other
@@ -69,13 +69,13 @@ def unknown_model(name: str, args: Mapping[str, Any], known: list[str]) -> Unkno
         return UnknownName(Fault(f"--model {name}", found, next=advice.format(_command(named))))
     if "," in name:
         several = " ".join(part.strip() for part in name.split(",") if part.strip())
-        advice = f"Several models are separated by spaces: --models {several}"
+        advice = f"Separate several models by spaces: --models {several}"
         return UnknownName(Fault("", f'unknown model "{name}"', next=advice))
     if Path(name).is_dir():
-        return UnknownName(Fault("", f'unknown model "{name}"', next=f"For the folder of that name: --model ./{name}"))
+        return UnknownName(Fault("", f'unknown model "{name}"', next=f"For the folder {name}: --model ./{name}"))
     advice = "See: assay ls models"
     if HUB_ID.fullmatch(name) is not None:
-        advice += f". For a model of the Hugging Face Hub: {_command(name)}"
+        advice += f". For a model on the Hugging Face Hub: {_command(name)}"
     return UnknownName(Fault("", f'unknown model "{name}"{did_you_mean(name, known)}', next=advice))
 
 

@@ -1,6 +1,6 @@
-"""A model that answers every request from a hash of it: no weights, no wait, the same bits everywhere.
+"""A model that answers every request from a hash of it: no weights, no delay, the same bits everywhere.
 
-In: a seed. Out: plausible-looking nonsense. For trying out tasks, stores and reports, never for scores.
+Takes a seed; gives plausible-looking nonsense. For trying out tasks, stores and reports, never for scores.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from assay.core.requests import (
 )
 from assay.core.responses import Failure, Logprob, Output, Text, unsupported
 from assay.core.specs import ModelSettings
-from assay.models.registry import reject_unknown_arguments, whole_number
+from assay.models.argument_checks import reject_unknown_arguments, whole_number
 
-# Counts in the fingerprint; raise it when an answer changes.
+# Part of the fingerprint; raise it when an answer changes.
 VERSION = 1
 
 # Log-probability of the least likely word.
 LOWEST_PER_WORD = -8.0
 
-# Letters and numbers are among them so that filters which look for an answer sometimes find one.
+# Includes letters and numbers, so that answer-extraction filters sometimes find a match.
 _WORDS = (
     "the answer is A B C D yes no true false so and then it was because of a small large red green "
     "stone river house paper 0 1 2 3 4 5 6 7 8 9 10 12 18 20 25 36 42 50 64 100 we they found gave "
@@ -44,7 +44,7 @@ LONGEST_TEXT = 24
 
 
 def _plain(prompt: Prompt) -> str:
-    """A text per prompt. A conversation as JSON: no two of them share one."""
+    """A distinct text for each prompt; a conversation becomes JSON."""
     if isinstance(prompt, str):
         return "t" + prompt
     if isinstance(prompt, Demonstrated):
@@ -53,9 +53,9 @@ def _plain(prompt: Prompt) -> str:
 
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> str | None:
-    """The text before the first stop string; None when there is none."""
-    places = [place for place in (text.find(string) for string in stop if string) if place >= 0]
-    return text[: min(places)] if places else None
+    """The text before the first stop string; None if no stop string occurs."""
+    positions = [position for position in (text.find(string) for string in stop if string) if position >= 0]
+    return text[: min(positions)] if positions else None
 
 
 @dataclass(frozen=True)
@@ -86,15 +86,15 @@ class DummyModel:
 
 
 class _Scorer:
-    """Log-likelihoods from a hash; a prompt that several requests share is hashed once."""
+    """Log-likelihoods from a hash; a prompt shared by consecutive requests is hashed once."""
 
     def __init__(self, key: bytes) -> None:
         self._empty = hashlib.blake2b(digest_size=8, key=key)
         self._prompt: Prompt | None = None
-        self._begun = self._empty
+        self._prompt_hash = self._empty
 
     def score(self, request: Loglikelihood | RollingLoglikelihood) -> Logprob:
-        """A total drawn evenly from (LOWEST_PER_WORD, 0] per word; exact arithmetic, so equal everywhere."""
+        """A total drawn uniformly from (LOWEST_PER_WORD, 0] per word; exact arithmetic, the same on every machine."""
         given = 0
         if isinstance(request, Loglikelihood):
             scored = request.continuation
@@ -116,16 +116,16 @@ class _Scorer:
         return Logprob(LOWEST_PER_WORD * count * share, count, bool(value & 1), given, windows=windows)
 
     def _after(self, prompt: Prompt) -> hashlib.blake2b:
-        """The state of the hash after a prompt. Its length says where the prompt ends."""
+        """The hash state after a prompt. The hashed length marks where the prompt ends."""
         if prompt != self._prompt:
             plain = _plain(prompt)
-            self._prompt, self._begun = prompt, self._empty.copy()
-            self._begun.update(to_bytes(f"c{len(plain)}:{plain}"))
-        return self._begun
+            self._prompt, self._prompt_hash = prompt, self._empty.copy()
+            self._prompt_hash.update(to_bytes(f"c{len(plain)}:{plain}"))
+        return self._prompt_hash
 
 
 def _write(request: Generation, key: bytes) -> Text:
-    """A few words. Limit and stop strings only cut, as they would with a real model."""
+    """A few words. Token limit and stop strings only truncate, as they would with a real model."""
     drawn = [] if request.sampling.is_greedy else [request.sampling.identity(), request.draw]
     hashed = canonical_json([_plain(request.prompt), drawn])
     chosen = hashlib.blake2b(to_bytes(hashed), digest_size=1 + LONGEST_TEXT, key=key).digest()

@@ -1,12 +1,12 @@
-"""A byte n-gram: a real language model, if a weak one, that needs numpy and no download.
+"""A byte n-gram language model: real but weak; needs numpy and no download.
 
-In: a training text and an order. Out: exact log-likelihoods and generated text. With h the last k bytes,
-c(h) how often h was seen before some byte, c(hb) before byte b, and T(h) how many different bytes
-followed it, Witten and Bell's interpolation (1991, method C) gives
+Takes a training text and an order; gives exact log-likelihoods and generated text. Let h be the last k bytes, c(h) the
+number of times h occurs before any byte, c(hb) before byte b, and T(h) the number of distinct bytes that follow h.
+Witten-Bell interpolation (1991, method C) gives
 
     P_k(b | h) = (c(hb) + T(h) · P_{k-1}(b | h without its first byte)) / (c(h) + T(h))
 
-down to P_{-1}(b) = 1/256. A context never seen has no say: P_k = P_{k-1}.
+down to P_{-1}(b) = 1/256. For an unseen context, P_k = P_{k-1}.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from assay.core.requests import (
 )
 from assay.core.responses import Failure, Logprob, Output, Text, unsupported
 from assay.core.specs import ModelSettings
-from assay.models.hf.tokenization import rolling_windows
-from assay.models.registry import reject_unknown_arguments, whole_number
+from assay.models.argument_checks import reject_unknown_arguments, whole_number
+from assay.models.tokens.tokenization import rolling_windows
 
-# Counts in the fingerprint; raise it when an answer changes.
+# Part of the fingerprint; raise it when an answer changes.
 VERSION = 1
 
-# A window of 8 bytes is the most that fits one 64-bit code.
+# At most 8 bytes fit one 64-bit code.
 HIGHEST_ORDER = 8
 DEFAULT_MAX_TOKENS = 128
 
-# 2 KB each; a long user text has more contexts than memory should hold.
+# Cached distributions take 2 KB each; a long corpus has more contexts than fit in memory.
 MOST_DISTRIBUTIONS = 20_000
 MOST_STEPS = 1_000_000
 
-# Values that leave a distribution as it is are accepted; any other setting is refused rather than ignored.
+# Accepts only values that do not change the distribution; any other setting is refused rather than ignored.
 NEUTRAL_OPTIONS: Mapping[str, tuple[Any, ...]] = {
     "do_sample": (True, False),
     "num_beams": (1,),
@@ -65,7 +65,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Followers:
-    """What came after a context in the training text: each byte once, and how often."""
+    """The distinct bytes that follow a context in the training text, and their counts."""
 
     values: NDArray[np.uint8]
     counts: NDArray[np.int64]
@@ -73,11 +73,11 @@ class Followers:
 
 @dataclass(frozen=True)
 class NgramTable:
-    """Counts of a text, and the probabilities that follow from them.
+    """Byte counts of a text and the probabilities computed from them.
 
     Attributes:
         text: the training text.
-        order: bytes per window; contexts have up to `order - 1`.
+        order: n of the n-gram; contexts have up to `order - 1` bytes.
     """
 
     text: bytes
@@ -87,14 +87,14 @@ class NgramTable:
 
     @cached_property
     def followers(self) -> dict[bytes, Followers]:
-        """Counts by context, for contexts of every length; counted at first use."""
+        """Counts by context, for contexts of every length; computed on first use."""
         found: dict[bytes, Followers] = {}
         for length in range(self.order):
             found.update(_count(self.text, length))
         return found
 
     def distribution(self, context: bytes) -> Floats:
-        """P over the 256 bytes after a context, of which the last `order - 1` bytes matter."""
+        """P over the 256 bytes after a context; only its last `order - 1` bytes matter."""
         context = context[len(context) - min(len(context), self.order - 1) :]
         known = self._distributions.get(context)
         if known is not None:
@@ -108,12 +108,12 @@ class NgramTable:
         result[followers.values] += followers.counts / (total + kinds)
         if len(self._distributions) >= MOST_DISTRIBUTIONS:
             self._distributions.clear()
-        result.flags.writeable = False  # it is handed out again and again
+        result.flags.writeable = False  # shared by all callers
         self._distributions[context] = result
         return result
 
     def step(self, window: bytes) -> tuple[float, bool]:
-        """log P of a window's last byte after the others, and whether it is the likeliest one."""
+        """log P of the last byte of a window given the others, and whether it is the most likely byte."""
         known = self._steps.get(window)
         if known is not None:
             return known
@@ -126,7 +126,7 @@ class NgramTable:
         return result
 
     def score(self, context: bytes, scored: bytes) -> tuple[float, bool]:
-        """log P of all bytes of a text after a context, and whether greedy decoding would say the same."""
+        """log P of a text after a context, and whether greedy decoding would generate it."""
         context = context[len(context) - min(len(context), self.order - 1) :]
         whole, start, order, step = context + scored, len(context), self.order, self.step
         steps = [step(whole[max(0, end - order) : end]) for end in range(start + 1, len(whole) + 1)]
@@ -134,7 +134,7 @@ class NgramTable:
 
 
 def _count(text: bytes, length: int) -> Iterator[tuple[bytes, Followers]]:
-    """Followers of every context of one length."""
+    """Followers of every context of a given length."""
     data = np.frombuffer(text, np.uint8)
     windows = len(data) - length
     if windows <= 0:
@@ -154,7 +154,7 @@ def _count(text: bytes, length: int) -> Iterator[tuple[bytes, Followers]]:
 
 
 def sharpened(distribution: Floats, request: Generation) -> Floats:
-    """A distribution after temperature, then top_k, then top_p, in the order of transformers."""
+    """A distribution after temperature, top_k and top_p, applied in the order of transformers."""
     logits = np.log(distribution) / request.sampling.temperature
     weights: Floats = np.exp(logits - logits.max())
     options = dict(request.sampling.options)
@@ -165,7 +165,7 @@ def sharpened(distribution: Floats, request: Generation) -> Floats:
     weights /= weights.sum()
     top_p = float(options.get("top_p") or 1.0)
     if top_p < 1.0:
-        # The byte that carries the sum over top_p still belongs to it.
+        # The byte that crosses top_p is included.
         before = np.cumsum(weights[order]) - weights[order]
         weights[order[before >= top_p]] = 0.0
         weights /= weights.sum()
@@ -173,7 +173,7 @@ def sharpened(distribution: Floats, request: Generation) -> Floats:
 
 
 def to_text(prompt: Prompt) -> str:
-    """A prompt as text, demonstrations uncut; a conversation as a play, with the assistant to speak next."""
+    """A prompt as text, demonstrations untruncated; a conversation becomes `role: text` lines, then `assistant: `."""
     whole = untruncated_prompt(prompt)
     if isinstance(whole, str):
         return whole
@@ -182,11 +182,11 @@ def to_text(prompt: Prompt) -> str:
 
 @dataclass(frozen=True)
 class NgramModel:
-    """A byte n-gram model; trained when it is first asked.
+    """A byte n-gram model; trained on first use.
 
     Attributes:
         text: the training text.
-        order: bytes per window.
+        order: n of the n-gram.
     """
 
     text: bytes
@@ -208,7 +208,7 @@ class NgramModel:
         return Capabilities(frozenset(REQUEST_KINDS), has_chat=True, family="n-gram")
 
     def render(self, prompt: Prompt) -> str | None:
-        """The prompt as the text that is read."""
+        """The prompt as the text that the model reads."""
         return to_text(prompt)
 
     def respond(self, requests: Sequence[Request]) -> Iterator[tuple[int, Output | Failure]]:
@@ -227,13 +227,13 @@ class NgramModel:
         return self._generate(request) if isinstance(request, Generation) else unsupported(request.kind)
 
     def _read(self, request: RollingLoglikelihood) -> Logprob:
-        """A whole text; its tokens are bytes, and a window is as long as the text unless the request says otherwise."""
+        """Scores a whole text; tokens are bytes, and one window covers the text unless the request says otherwise."""
         text, windows = to_bytes(request.text), request.windows
         given = 0 if request.stands_on_prefix else 1
         first, rest = text[:given], text[given:]
         length = len(rest) if windows.length is None else windows.length
         cut = rolling_windows(rest, 0, length, request.overlap, windows.stride)
-        # There is no prefix byte: without a first one, the text begins after nothing.
+        # There is no prefix byte: the first window has an empty context.
         parts = [
             self._score(bytes(context) if number else first, bytes(scored))
             for number, (context, scored) in enumerate(cut)
@@ -252,42 +252,42 @@ class NgramModel:
             if neutral is None or (neutral and value not in neutral):
                 return Failure("unsupported", f"ngram cannot generate with {name}={value!r}", retryable=False)
         prompt = to_bytes(to_text(request.prompt))
-        said, ending = self._say(request, prompt)
-        text = said[: len(said) - len(ending)].decode("utf-8", "replace")
-        return Text(text, "stop" if ending else "length", len(said), prompt_tokens=len(prompt))
+        generated, ending = self._generate_bytes(request, prompt)
+        text = generated[: len(generated) - len(ending)].decode("utf-8", "replace")
+        return Text(text, "stop" if ending else "length", len(generated), prompt_tokens=len(prompt))
 
-    def _say(self, request: Generation, prompt: bytes) -> tuple[bytes, bytes]:
-        """Bytes up to and with the first stop string, or up to the limit, and the stop string.
+    def _generate_bytes(self, request: Generation, prompt: bytes) -> tuple[bytes, bytes]:
+        """Generated bytes up to and including the first stop string, or up to the limit; and that stop string.
 
         There is no end-of-text byte.
         """
         stops = tuple(to_bytes(string) for string in request.stop if string)
         limit = DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens
         generator = None if request.sampling.is_greedy else _generator(request)
-        context, said = prompt[-HIGHEST_ORDER:], bytearray()
-        while len(said) < limit:
+        context, generated = prompt[-HIGHEST_ORDER:], bytearray()
+        while len(generated) < limit:
             distribution = self.table.distribution(context)
             if generator is None:
                 byte = int(distribution.argmax())
             else:
                 sums = np.cumsum(sharpened(distribution, request))
                 byte = int(np.searchsorted(sums, generator.random() * sums[-1], side="right"))
-            said.append(byte)
+            generated.append(byte)
             context = (context + bytes((byte,)))[-HIGHEST_ORDER:]
-            if stops and said.endswith(stops):
-                return bytes(said), max((stop for stop in stops if said.endswith(stop)), key=len)
-        return bytes(said), b""
+            if stops and generated.endswith(stops):
+                return bytes(generated), max((stop for stop in stops if generated.endswith(stop)), key=len)
+        return bytes(generated), b""
 
 
 def _generator(request: Generation) -> np.random.Generator:
-    """A random stream of the request's own: batching, order and limits cannot touch it."""
+    """A random stream per request, independent of batching, order and limits."""
     identity = canonical_json([to_text(request.prompt), request.sampling.identity(), request.draw])
     seed = int.from_bytes(hashlib.sha256(to_bytes(identity)).digest()[:16], "big")
     return np.random.Generator(np.random.PCG64(seed))
 
 
 def open_ngram(args: Mapping[str, Any], settings: ModelSettings) -> NgramModel:
-    """Opens `ngram` with its arguments: `order` and `corpus`, a text file to train on."""
+    """Opens `ngram`. Arguments: `order`, and `corpus`, a text file to train on."""
     reject_unknown_arguments("ngram", args, ("corpus", "order"))
     order = whole_number("ngram", args, "order", 3)
     if not 1 <= order <= HIGHEST_ORDER:

@@ -24,7 +24,7 @@ from assay.report.result_files import different_names
 from assay.report.safe_names import model_name
 
 if TYPE_CHECKING:
-    from assay.core.matrices import CheckpointStep
+    from assay.run.model_list import CheckpointStep
 
 
 @dataclass(frozen=True, slots=True)

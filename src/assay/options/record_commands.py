@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from assay.core.comparisons import ALL_FLIPS, AXES, CORRECTIONS, TESTS
 from assay.options.command_rows import (
     LOG_SAMPLES,
     MISSING,
@@ -27,6 +26,7 @@ from assay.options.table import (
     setting_options,
 )
 from assay.options.values import read_count, read_margin, split_names
+from assay.studies.paired.paired_values import ALL_FLIPS, AXES, CORRECTIONS, TESTS
 
 FIGURE_KINDS = ("reliability", "axes", "prompts", "lengths", "positions")
 

@@ -17,8 +17,8 @@ from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.specs import RunSpec, Seeds, VariationAxes
 from assay.core.subsampling import SubsamplingOptions
 from assay.core.training import FINETUNE, FIT_KEYS, FitSpec, parse_fit_spec
-from assay.models.hf.arguments import ENGINES
-from assay.models.hf.batching import read_batch_size
+from assay.models.inference.batching import read_batch_size
+from assay.models.loading.arguments import ENGINES
 from assay.options.option import filled
 from assay.options.table import Settings, setting_options
 from assay.options.training import training_settings

@@ -284,7 +284,7 @@ def _answers(task: TaskResult, item: AnsweredDocument) -> list[list[Any]]:
 
 
 def _messages(item: AnsweredDocument) -> list[list[dict[str, str]]]:
-    """The conversations of a document, each once, in the order of its requests; none where it was asked as text."""
+    """The conversations of a document, each once, in the order of its requests; none where the prompt is text."""
     prompts = dict.fromkeys(getattr(request, "prompt", "") for request in item.instance.requests)
     return [_as_messages(whole) for whole in map(untruncated_prompt, prompts) if not isinstance(whole, str)]
 

@@ -20,11 +20,10 @@ from assay.core.atomic_files import atomic_write
 from assay.core.errors import AssayError, Fault, OutputError, UserError
 from assay.core.protocols import RendersPrompts
 from assay.core.results import Problem, RunResult, TaskResult
-from assay.report.lm_eval_results import plain, results_data, sample_lines
 from assay.report.safe_names import file_name, model_name
 
 Maker = Callable[[Path], object]
-_AFTER_A_RUN = "Every answer is safe in the store: run the same command with another --output_path"
+_AFTER_A_RUN = "All answers are stored: rerun the command with another --output_path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ def write_results(
 def written_results(
     result: RunResult, output_path: str | Path, log_samples: bool, audit: Mapping[str, Any] | None = None
 ) -> WrittenFiles:
-    """Writes the result file, and the sample files when asked.
+    """Writes the result file, and the sample files where `log_samples` is set.
 
     Args:
         result: the run.
@@ -84,6 +83,8 @@ def written_results(
         log_samples: whether to write the samples too.
         audit: how answers were read, to be written with the results.
     """
+    from assay.report.lm_eval_results import plain, results_data, sample_lines  # most users of this module write tables
+
     when = datetime.now().isoformat().replace(":", "-")
     target = Path(output_path).expanduser()
     if target.suffix == ".json":
@@ -114,12 +115,12 @@ def written_results(
 
 
 def sample_notices(result: RunResult) -> list[str]:
-    """What users of the sample files should know: where conversations stand as messages, not as the model's text."""
+    """Notices about sample files: where conversations are messages and not the model's rendered text."""
     if not result.spec.options.chat.apply or isinstance(result.model, RendersPrompts):
         return []
     found = "sample files hold messages instead of rendered prompts, so prompt_hash is not lm-eval's"
     why = "only the run's model renders them, and it is not opened here" if "parent" in result.manifest else ""
-    advice = "repeat the command of the run to get them: its answers are known"
+    advice = "rerun the command of the run to get them: its answers are stored"
     return [f"{found}: {why}; {advice}" if why else f"{found}: the model has no chat template of its own"]
 
 

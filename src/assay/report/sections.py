@@ -1,4 +1,4 @@
-"""The tables that reports are made of, as data and as Markdown, and how shares and probabilities stand in them."""
+"""Sections of reports: a table with title and notes, as data and as Markdown; formats of shares and p-values."""
 
 from __future__ import annotations
 

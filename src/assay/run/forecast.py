@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assay.core.comparisons import DetectOptions
+from assay.core.detect_options import DetectOptions
 from assay.core.protocols import Model, ReportsWorkload, Workload
 from assay.core.requests import Request
 from assay.run.build import BuiltTask

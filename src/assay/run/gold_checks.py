@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from assay.core.comparisons import BYPASS
 from assay.core.errors import DataError, Fault
+from assay.core.recorded_values import BYPASS
 from assay.core.requests import Instance
 from assay.core.results import TaskResult
 from assay.core.specs import LM_EVAL, RunSpec, Scoring

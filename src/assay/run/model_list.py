@@ -16,7 +16,6 @@ from typing import Any
 
 from assay.core.arguments import parse_arguments, parse_value
 from assay.core.errors import Fault, UserError
-from assay.core.matrices import CheckpointStep
 from assay.core.secrets import is_secret_name
 from assay.core.training import FINETUNE, FIT_KEYS
 
@@ -28,6 +27,14 @@ _CHECKPOINTS = (*_FOLDERS, "revision")
 _SHOTS = "num_fewshot"
 # One list of names, so its bars are its own.
 _LABELS = "labels"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointStep:
+    """The place of a model among the checkpoints of one training run: which run, and after how many steps."""
+
+    series: str
+    number: float
 
 
 @dataclass(frozen=True, slots=True)

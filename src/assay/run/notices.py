@@ -9,8 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from assay.core.comparisons import BYPASS
 from assay.core.metric_names import uses_all_draws
+from assay.core.recorded_values import BYPASS
 from assay.core.responses import NOTE_TEXTS
 from assay.core.results import GroupResult, TaskResult
 from assay.core.specs import RunSpec

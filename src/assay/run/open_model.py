@@ -12,7 +12,7 @@ from assay.core.protocols import Model
 from assay.core.secrets import without_secrets
 from assay.core.specs import LM_EVAL, RunSpec
 from assay.models.download.wheels import ProgressReport
-from assay.models.hf.arguments import read_causal_arguments
+from assay.models.loading.arguments import read_causal_arguments
 from assay.models.registry import ALIASES, full_arguments, is_causal, is_decoder, is_known, open_model
 from assay.run.events import Listener, Progressed
 from assay.store.store import Store

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from assay.core.comparisons import BYPASS
 from assay.core.documents import Document
 from assay.core.errors import Fault, UserError
 from assay.core.formats import Question
 from assay.core.protocols import FewShotExample, HasFormat, ProvidesFewShotExamples, Task
+from assay.core.recorded_values import BYPASS
 from assay.core.requests import LONGEST_WINDOWS, Instance, RollingLoglikelihood, Windows
 from assay.core.specs import MetricSpec, Scoring, TaskCard, TextOptions
 from assay.tasks.corpora import KIND, TextTask, resolve_windows

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from assay.core.comparisons import DocumentValues
 from assay.core.errors import Fault, StoreError
 from assay.core.interrupts import Interrupted, defer_signals, received_signal
 from assay.core.packages import RequiredPackage
 from assay.core.protocols import Model, ReportsExecution, ReportsNotices
+from assay.core.recorded_values import DocumentValues
 from assay.core.requests import Request
 from assay.core.responses import Failure
 from assay.core.results import GroupResult, Problem, RequestCounts, RunResult, TaskResult

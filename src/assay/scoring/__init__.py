@@ -1,4 +1,4 @@
-"""How good it is: filters, scorers, metrics, aggregates. Pure.
+"""Scoring: filters, scorers, metrics and aggregation. Pure functions.
 
-Takes documents, instances and outputs, gives samples and estimates. May import: core, stats.
+In: documents, instances and outputs. Out: samples and estimates. Imports core, stats and guard only.
 """

@@ -1,4 +1,4 @@
-"""From samples to estimates: per task and pipeline, then per group over its leaf tasks."""
+"""Aggregation of samples to estimates: per task and pipeline, then per group over its leaf tasks."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from assay.core.comparisons import CUSTOM
 from assay.core.errors import Fault, UserError
 from assay.core.metric_names import expanded_specs
 from assay.core.progress import ProgressCallback, ignore_progress
+from assay.core.recorded_values import CUSTOM
 from assay.core.results import AnsweredDocument, GroupResult, TaskResult
-from assay.core.scores import MetricResult, Sample, sum_denominators
+from assay.core.scores import MetricResult, MetricValues, Sample, sum_denominators
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
 from assay.core.variance_axes import task_family
 from assay.scoring.failure_bounds import Leaf, group_bounds, task_bounds
-from assay.scoring.metric_values import MetricValues
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.task_functions import custom_aggregation
 from assay.scoring.metrics.value_types import Unreadable
@@ -27,10 +26,10 @@ from assay.scoring.text_counts import add_counts
 from assay.stats.means import empty_estimate
 from assay.stats.pooled import group_estimate, lm_eval_group_stderr
 
-# lm-eval resamples metrics of these names, whatever their aggregation, at most so often.
+# lm-eval resamples metrics of these names, whatever their aggregation, at most this many times.
 _SLOW_METRICS, _MOST_RESAMPLES = ("bleu", "chrf", "chrf++", "ter"), 100
 
-# Methods of intervals that only means have.
+# Interval methods that only means have.
 _MEAN_METHODS = ("wilson", "wilson-t", "t", "clustered-wilson", "clustered-t", "wilson-clusters")
 
 
@@ -42,15 +41,15 @@ def aggregate_task(
     clusters: Mapping[int, str] | None = None,
     report: ProgressCallback = ignore_progress,
 ) -> tuple[MetricResult, ...]:
-    """Every metric that the samples hold, under every pipeline; with no samples, every metric that is listed.
+    """Estimates of every metric in the samples, under every pipeline; without samples, of every listed metric.
 
     Args:
         scoring: the task's scoring.
         samples: its scored documents.
         bootstrap_iters: resamples for lm-eval's standard errors; None or 0 for none.
         where: the task, for errors.
-        clusters: document → its cluster; None where documents stand for themselves.
-        report: hears how far long work has come.
+        clusters: document → its cluster; None if documents are independent.
+        report: progress callback.
     """
     by_pipeline: dict[str, list[Sample]] = {pipeline.name: [] for pipeline in scoring.pipelines}
     for sample in samples:
@@ -66,20 +65,20 @@ def aggregate_task(
 
 
 def _may_give_others(spec: MetricSpec) -> bool:
-    """Whether a metric may give documents values under other names: task code, `evaluate`, and few of our own."""
+    """Whether a metric may return values under other names: task code, `evaluate`, and few built-in ones."""
     is_foreign = spec.function is not None or spec.is_external or spec.name not in METRICS
     return is_foreign or metric_definition(spec.name).gives_many
 
 
 @dataclass(frozen=True, slots=True)
 class _Resamples:
-    """lm-eval's resamples: how many are wanted, and who hears of them."""
+    """lm-eval's resamples: their number, and the progress callback."""
 
     wanted: int
     report: ProgressCallback
 
     def of(self, metric: str) -> int:
-        """How many a metric has."""
+        """Number of resamples for a metric."""
         return min(self.wanted, _MOST_RESAMPLES) if metric in _SLOW_METRICS else self.wanted
 
     def say(self, metric: str, what: str, done: int, total: int) -> None:
@@ -88,7 +87,7 @@ class _Resamples:
 
 @dataclass(frozen=True, slots=True)
 class _ReportingRule:
-    """How a metric is reported: its aggregation is a name of the table or the task's own function."""
+    """How a metric is reported; its aggregation is a registered name or the task's own function."""
 
     name: str
     aggregation: Any = "mean"
@@ -96,10 +95,10 @@ class _ReportingRule:
 
 
 def _rules(listed: Sequence[MetricSpec], samples: Sequence[Sample]) -> list[_ReportingRule]:
-    """What to report: listed metrics first, then names that only task code knows.
+    """The reporting rules: listed metrics first, then names that only task code knows.
 
-    Such a name is reported like the metric that gave it; one that comes from the task's own scoring has the mean and
-    no direction.
+    Such a name is reported like the metric that returned it; a name from the task's own scoring has the mean and no
+    direction.
     """
     rules = {spec.name: _rule(spec) for spec in listed}
     if not samples:
@@ -119,7 +118,7 @@ def _rules(listed: Sequence[MetricSpec], samples: Sequence[Sample]) -> list[_Rep
 
 
 def _rule(spec: MetricSpec) -> _ReportingRule:
-    """The task file's word, else that of the table, else the mean and no direction."""
+    """The task file's settings, else the registered metric's, else the mean without a direction."""
     definition = metric_definition(spec.name) if spec.name in METRICS else None
     aggregation, direction = spec.aggregation, spec.higher_is_better
     if definition is not None:
@@ -130,16 +129,16 @@ def _rule(spec: MetricSpec) -> _ReportingRule:
 
 
 def directions(scoring: Scoring, results: Sequence[MetricResult]) -> dict[str, bool | None]:
-    """Which way each metric is better: those that the task lists, and those that one of them gave."""
+    """Direction of each metric (higher is better), listed by the task or returned by a listed one."""
     listed = {spec.name: _rule(spec).higher_is_better for spec in expanded_specs(scoring.metrics)}
     given = {result.metric: result.higher_is_better for result in results if result.higher_is_better is not None}
     return {**given, **listed}
 
 
 def aggregation_names(scoring: Scoring, results: Sequence[MetricResult]) -> dict[str, str]:
-    """How each reported metric is made of its documents' values, by name; `custom` for a function of the task's own.
+    """The aggregation of each reported metric, by name; `custom` for the task's own function.
 
-    A name that only task code knows is a mean where its interval is that of one.
+    A name that only task code knows counts as a mean if its interval is that of a mean.
     """
     listed = {spec.name: _rule(spec).aggregation for spec in scoring.metrics}
     found = {}
@@ -151,7 +150,7 @@ def aggregation_names(scoring: Scoring, results: Sequence[MetricResult]) -> dict
 
 
 def document_clusters(answered: Sequence[AnsweredDocument]) -> dict[int, str] | None:
-    """Document → its cluster; None where documents stand for themselves."""
+    """Document → its cluster; None if documents are independent."""
     if not answered or answered[0].instance.cluster is None:
         return None
     return {item.document.id: item.instance.cluster or "" for item in answered}
@@ -162,14 +161,14 @@ def _own_clusters(samples: Sequence[Sample], clusters: Mapping[int, str] | None)
 
 
 def mean_metrics(scoring: Scoring, results: Sequence[MetricResult]) -> list[MetricResult]:
-    """Those metrics whose score is the mean over documents, as far as the task's scoring tells."""
+    """The metrics whose score is a mean over documents, as far as the task's scoring says."""
     rules = {spec.name: _rule(spec).aggregation for spec in scoring.metrics}
     unlisted = "mean" if scoring.process is not None else None
     return [result for result in results if rules.get(result.metric, unlisted) == "mean"]
 
 
 def first_mean_metric(scoring: Scoring) -> tuple[str, bool | None] | None:
-    """The first metric that a task lists whose score is the mean over documents, and which way it is better."""
+    """The first listed metric whose score is a mean over documents, with its direction."""
     rules = map(_rule, scoring.metrics)
     return next(((rule.name, rule.higher_is_better) for rule in rules if rule.aggregation == "mean"), None)
 
@@ -184,7 +183,7 @@ def _metric_result(
 ) -> MetricResult:
     name, own = rule.name, rule.aggregation
     aggregation = custom_aggregation(own) if callable(own) else AGGREGATIONS[own]
-    # A document whose own scoring left this metric out does not count for it.
+    # A document for which the task's own scoring omitted this metric does not count for it.
     values = [sample.values[name] for sample in samples if name in sample.values]
     location = f'{where}, metric "{name}"' if where else f'metric "{name}"'
     try:
@@ -197,7 +196,7 @@ def _metric_result(
             estimate = aggregation.clustered(read, those)
     except Unreadable as error:
         raise _unreadable(location, own, error) from error
-    except (Exception, SystemExit) as error:  # code of a task may raise anything
+    except (Exception, SystemExit) as error:  # task code may raise anything
         if not callable(own):
             raise
         raise task_code_error(location, f"its aggregation {_name(own)}", error) from error
@@ -208,13 +207,13 @@ def _unreadable(where: str, aggregation: Any, error: Unreadable) -> UserError:
     shown = repr(error.value)
     shown = shown if len(shown) <= 200 else shown[:200] + "…"
     if callable(aggregation):
-        return UserError(Fault(where, f"its aggregation {_name(aggregation)} gave {shown}", error.expected))
+        return UserError(Fault(where, f"its aggregation {_name(aggregation)} returned {shown}", error.expected))
     return UserError(
         Fault(
             where,
-            f'the aggregation "{aggregation}" cannot take the value {shown} of a document',
+            f'the aggregation "{aggregation}" cannot use the value {shown} of a document',
             error.expected,
-            "Give the metric another aggregation, or mend the code that makes its values",
+            "Choose another aggregation for the metric, or fix the code that computes its values",
         )
     )
 
@@ -224,7 +223,7 @@ def _name(function: Any) -> str:
 
 
 def leaf_tasks(group: str, groups: Mapping[str, GroupSpec]) -> tuple[str, ...]:
-    """Names of all tasks below a group, each once, in order."""
+    """Names of all tasks below a group, without duplicates, in order."""
     found: dict[str, None] = {}
     for member in groups[group].members:
         for leaf in leaf_tasks(member, groups) if member in groups else (member,):
@@ -233,9 +232,9 @@ def leaf_tasks(group: str, groups: Mapping[str, GroupSpec]) -> tuple[str, ...]:
 
 
 def aggregate_groups(groups: Sequence[GroupSpec], tasks: Sequence[TaskResult]) -> tuple[GroupResult, ...]:
-    """Every group's own scores, over its leaf tasks and never over subgroups' scores.
+    """Scores of every group, over its leaf tasks and never over subgroups' scores.
 
-    A group with a task that could not be scored has no value, and one that cannot be put together has a problem.
+    A group with a task that could not be scored has no value; a group that cannot be aggregated has a problem.
     """
     by_name = {group.name: group for group in groups}
     by_task = {task.name: task for task in tasks}
@@ -245,7 +244,7 @@ def aggregate_groups(groups: Sequence[GroupSpec], tasks: Sequence[TaskResult]) -
         results = [by_task[leaf] for leaf in leaves]
         try:
             found.append(_group_result(group, leaves, results))
-        except Exception as error:  # values of task code may fit a task and not be fit to be put together
+        except Exception as error:  # values of task code may be valid for a task and not for its group
             counts = sum_denominators([task.denominators for task in results])
             problem = problem_of(error, f"group {group.name}")
             found.append(GroupResult(group, leaves, (), 0, denominators=counts, problem=problem))
@@ -268,7 +267,15 @@ def _group_result(group: GroupSpec, leaves: tuple[str, ...], results: Sequence[T
         sum(task.sample_len for task in results),
         sum_denominators([task.denominators for task in results]),
     )
-    return GroupResult(group, leaves, metrics, size, texts, counts_of_all, problem)
+    return GroupResult(
+        spec=group,
+        leaves=leaves,
+        metrics=metrics,
+        sample_len=size,
+        texts=texts,
+        denominators=counts_of_all,
+        problem=problem,
+    )
 
 
 def _without_value(metric: MetricResult) -> MetricResult:
@@ -276,7 +283,7 @@ def _without_value(metric: MetricResult) -> MetricResult:
 
 
 def _pooled_metrics(name: str, tasks: Sequence[TaskResult]) -> tuple[MetricResult, ...]:
-    """What the first leaf reports, over the documents of all. Metrics that a table does not know stay with the leaves.
+    """The first leaf's metrics, computed over the documents of all leaves. Unregistered metrics stay with the leaves.
 
     A ratio of sums, such as a perplexity, is then that of all texts together, which no mean over leaves gives.
     """
@@ -288,14 +295,14 @@ def _pooled_metrics(name: str, tasks: Sequence[TaskResult]) -> tuple[MetricResul
             clusters = _pooled_clusters(tasks, reported.filter)
             rule, where = _rule(MetricSpec(reported.metric)), f"group {name}"
             result = _metric_result(rule, reported.filter, own, _Resamples(0, ignore_progress), where, clusters)
-            # Only perplexities are pooled, which have no highest value.
+            # Only perplexities are pooled, which have no upper bound.
             bounds = task_bounds(result.estimate, None, failed) if failed else None
             found.append(replace(result, bounds=bounds))
     return tuple(found)
 
 
 def _pooled_clusters(tasks: Sequence[TaskResult], pipeline: str) -> list[str] | None:
-    """The clusters of all leaves' documents, each leaf's for themselves; None where no leaf has any."""
+    """The clusters of all leaves' documents, distinct between leaves; None if no leaf has any."""
     by_task = [document_clusters(task.answered) for task in tasks]
     if all(clusters is None for clusters in by_task):
         return None
@@ -321,7 +328,7 @@ def _group_metric(spec: GroupMetricSpec, pipeline: str, tasks: Sequence[TaskResu
         if metric.metric == spec.metric and metric.filter == pipeline
     ]
     leaves = [(task, metric) for task, metric in every if metric.estimate.value is not None]
-    # lm-eval weighs a leaf by its documents, also where some of them have no value of this metric.
+    # lm-eval weights a leaf by its documents, also if some of them have no value of this metric.
     sizes = [task.sample_len for task, _ in leaves]
     directions = {metric.higher_is_better for _, metric in leaves}
     families = [task_family(task.name) for task, _ in leaves]

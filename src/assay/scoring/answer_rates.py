@@ -1,6 +1,6 @@
-"""What stands beside the scores of generated answers: how many held no answer, and how many were cut off.
+"""Rates of unparsed and truncated generated answers, reported beside the scores.
 
-In: answered documents and their samples. Out: rates with intervals, over the documents that were scored.
+In: answered documents and their samples. Out: rates with intervals, over the scored documents.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def answer_rates(
     A document with several draws counts by the share of its draws.
 
     Args:
-        kind: the task's shape.
+        kind: the task's output type.
         scorer: its scoring.
         answered: its documents with their answers.
-        samples: those that were scored.
-        clusters: document → its cluster; None where documents stand for themselves.
+        samples: its scored documents.
+        clusters: document → its cluster; None if documents are independent.
     """
     if kind != _GENERATED and not any(_may_write(item) for item in answered):
         return ()
@@ -57,12 +57,12 @@ def _no_answers(scorer: DocumentScorer, samples: Sequence[Sample], pipeline: str
 
 
 def _may_write(item: AnsweredDocument) -> bool:
-    """Whether a document asks for text; a task of a Python class may do so whatever its kind."""
+    """Whether a document requests generated text; a task written as a Python class may do so whatever its kind."""
     return any(type(request) is Generation for request in item.instance.requests)
 
 
 def no_answer_share(scorer: DocumentScorer, sample: Sample) -> float:
-    """Which share of a document's draws held no answer."""
+    """Share of a document's draws without an answer."""
     draws = [draw for question in sample.extractions for draw in question]
     if not draws:
         return float(scorer.is_unparsed(sample))
@@ -70,13 +70,13 @@ def no_answer_share(scorer: DocumentScorer, sample: Sample) -> float:
 
 
 def truncated_share(item: AnsweredDocument) -> float:
-    """Which share of a document's texts ran into the token limit."""
+    """Share of a document's texts that reached the token limit."""
     texts = [output for output in item.outputs if isinstance(output, Text)]
     return sum(text.is_cut_off for text in texts) / len(texts) if texts else 0.0
 
 
 def misses_by_space(scorer: DocumentScorer, instance: Instance, sample: Sample) -> bool:
-    """Whether white space at the ends of an answer makes `exact_match` lower than it would be without."""
+    """Whether `exact_match` would be higher without white space around an answer."""
     if scorer.shape not in _WRITTEN or sample.values.get(_EXACT) in (None, 1.0):
         return False
     for bound_metric in scorer.bound_metrics:
@@ -91,7 +91,7 @@ def _rate(name: str, pipeline: str, shares: Mapping[int, float], clusters: Mappi
     if clusters is not None and values:
         from assay.stats.clustered import clustered_mean  # few tasks have clusters
 
-        estimate = clustered_mean(values, [clusters[place] for place in shares]).estimate
+        estimate = clustered_mean(values, [clusters[document_id] for document_id in shares]).estimate
     else:
         estimate = mean_estimate(values) if values else empty_estimate("wilson")
     return MetricResult(name, pipeline, estimate, higher_is_better=False)

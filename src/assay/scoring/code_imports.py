@@ -1,8 +1,8 @@
-"""Packages that code of tasks imports only when it is called: found by reading the code, never by running it.
+"""Finds packages that task code imports only when called, by static analysis of its source.
 
-In: a function or class that a task file names. Out: the modules that its body imports in any case, and the metrics of
-`evaluate` that it loads, also in functions of the same code that it calls. What stands under an `if`, or in a `try`
-that expects it to fail, may never be wanted and is left alone.
+In: a function or class that a task file names. Out: the modules that its body imports unconditionally, and the metrics
+of `evaluate` that it loads, also in functions of the same code that it calls. Imports under an `if`, or in a `try`
+that expects them to fail, may never run and are ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 _LM_EVAL, _OWN, _EVALUATE = "lm_eval", "assay", "evaluate"
-# What is called of a class: a filter is made and applied.
+# Methods that are called of a class: a filter is constructed and applied.
 _CALLED = ("__init__", "__call__", "apply")
 _EXPECTED = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -28,12 +28,12 @@ _MAY_NOT_RUN = (ast.If, ast.While, ast.Match, ast.IfExp)
 
 @dataclass(slots=True)
 class LateImports:
-    """What was found.
+    """The imports found.
 
     Attributes:
         modules: module → the function that imports it.
         metrics: metric of `evaluate` → the function that loads it.
-        called: functions of ours that are called, which may declare what they need.
+        called: Assay's own functions that are called, which may declare the packages they need.
     """
 
     modules: dict[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class LateImports:
 
 
 def late_imports(thing: Any) -> LateImports:
-    """What a function or class of a task imports when it is called; nothing where its source cannot be read."""
+    """What a task's function or class imports when it is called; nothing if its source cannot be read."""
     return _scan(thing) if thing.__hash__ is not None else _scan.__wrapped__(thing)
 
 
@@ -63,7 +63,7 @@ def _scan(thing: Any) -> LateImports:
 
 
 def _functions(thing: Any) -> Iterator[FunctionType]:
-    """The functions behind what a task file names: of a class those that are called."""
+    """The functions behind an object that a task file names: of a class those that are called."""
     while isinstance(thing, (functools.partial, MethodType)):
         thing = thing.func if isinstance(thing, functools.partial) else thing.__func__
     if isinstance(thing, FunctionType):
@@ -71,33 +71,33 @@ def _functions(thing: Any) -> Iterator[FunctionType]:
     elif isinstance(thing, type):
         yield from (own for name in _CALLED if isinstance(own := getattr(thing, name, None), FunctionType))
     elif callable(thing):
-        own = getattr(type(thing), "__call__", None)  # noqa: B004  (the function itself is wanted)
+        own = getattr(type(thing), "__call__", None)  # noqa: B004  (the function itself is needed)
         yield from (own,) if isinstance(own, FunctionType) else ()
 
 
 def _is_task_code(function: FunctionType) -> bool:
-    """Whether a function is neither ours nor of an installed package."""
+    """Whether a function belongs to neither Assay nor an installed package."""
     root = (function.__module__ or "").partition(".")[0]
     return root != _OWN and not function.__code__.co_filename.startswith(_installed())
 
 
 @functools.cache
 def _installed() -> tuple[str, ...]:
-    """The folders of installed packages and of Python's own."""
+    """The folders of installed packages and of the standard library."""
     return tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
 def _body(function: FunctionType) -> list[ast.AST]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError, ValueError):  # made at run time, or a lambda within an expression
+    except (OSError, TypeError, SyntaxError, ValueError):  # created at run time, or a lambda within an expression
         return []
     first = tree.body[0] if tree.body else None
     return list(first.body) if isinstance(first, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
 
 
 def _unconditional_nodes(nodes: list[ast.AST]) -> Iterator[ast.AST]:
-    """All that is run when the body is, whatever the values are."""
+    """The nodes that run whenever the body runs, whatever the values."""
     for node in nodes:
         yield node
         if isinstance(node, _DEFINITIONS):
@@ -122,7 +122,7 @@ def _names(node: ast.AST | None) -> list[str]:
 
 
 def _visit(node: ast.AST, function: FunctionType, found: LateImports) -> list[FunctionType]:
-    """Notes what a node imports or loads; gives the functions that it calls."""
+    """Records what a node imports or loads; returns the functions that it calls."""
     name = function.__name__
     if isinstance(node, ast.Import):
         _record(found, [alias.name for alias in node.names], name)
@@ -145,7 +145,7 @@ def _record(found: LateImports, modules: list[str], name: str) -> None:
 
 
 def _resolve_name(node: ast.AST, function: FunctionType) -> Any:
-    """What a name, or a name of a module, means in the function's file; None where that is not known."""
+    """The object that a name, or an attribute of a module, refers to in the function's file; None if unknown."""
     if isinstance(node, ast.Name):
         return function.__globals__.get(node.id)
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -155,7 +155,7 @@ def _resolve_name(node: ast.AST, function: FunctionType) -> Any:
 
 
 def _loaded_metric(node: ast.Call, function: FunctionType) -> str | None:
-    """The metric that `evaluate.load("name")` names; None for any other call, and for one with more settings."""
+    """The metric in `evaluate.load("name")`; None for any other call, and for one with further arguments."""
     call = node.func
     if not (isinstance(call, ast.Attribute) and call.attr == "load" and isinstance(call.value, ast.Name)):
         return None

@@ -1,4 +1,4 @@
-"""Scores documents: runs the pipelines over a document's outputs and asks each metric for its value."""
+"""Scores documents: applies the filter pipelines to a document's outputs and computes each metric's value."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from assay.core.metric_names import expanded_specs, family_of, uses_all_draws
 from assay.core.protocols import Filter
 from assay.core.requests import Instance
 from assay.core.responses import Output, Text
-from assay.core.scores import Sample
+from assay.core.scores import MetricValues, Sample
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.guard.time_limit import ResourceLimit
 from assay.scoring.draw_metrics import DrawScorer, ScoredDraw, draw_scorer_spec, draw_vote, draws_view
 from assay.scoring.filters.custom import TaskFilter
 from assay.scoring.filters.text_filters import HASH_PATTERN
-from assay.scoring.metric_values import MetricValues
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.definitions import Value
 from assay.scoring.metrics.hf_evaluate import with_external_function
@@ -50,13 +49,13 @@ _GENERATED, _TAKE_FIRST_K = "generate_until", "take_first_k"
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A filter. Code of the task is shown outputs as lm-eval has them, and its errors are the user's to mend.
+    """A filter step. Task code receives outputs in lm-eval's form, and its errors are reported to the user.
 
     Attributes:
-        fallbacks: what it gives where it finds no answer; empty for a filter that looks for none.
-        pattern: of lm-eval's `regex`, the pattern and which match it takes.
-        tracer: the filter itself, where it tells where its answers come from.
-        searches: whether it searches texts by patterns of the task.
+        fallbacks: its outputs for "no answer found"; empty for a filter that does not extract.
+        pattern: for lm-eval's `regex`, the pattern and which match it takes.
+        tracer: the filter itself, if it reports where its answers were found.
+        searches_patterns: whether it searches texts by patterns of the task.
     """
 
     name: str
@@ -69,20 +68,20 @@ class _Step:
 
 
 class _GroupedOutputs(NamedTuple):
-    """What was answered; one is made for every document.
+    """The outputs of one document, grouped by question; constructed for every document.
 
     Attributes:
-        questions: per question, its draws: texts as texts, other outputs as they are.
-        is_cut: per question and draw, whether the token limit cut the text off; empty where none was.
+        questions: per question, its draws: generated texts as strings, other outputs as they are.
+        is_truncated: per question and draw, whether the text reached the token limit; empty if none did.
     """
 
     questions: list[list[Any]]
     is_truncated: TruncationFlags
 
-    def draw(self, place: int) -> _GroupedOutputs:
+    def draw(self, index: int) -> _GroupedOutputs:
         """One draw of every question, as the only one."""
         return _GroupedOutputs(
-            [[draws[place]] for draws in self.questions], tuple([(cut[place],) for cut in self.is_truncated])
+            [[draws[index]] for draws in self.questions], tuple([(cut[index],) for cut in self.is_truncated])
         )
 
 
@@ -100,7 +99,7 @@ class _Pipeline:
     """A filter chain.
 
     Attributes:
-        most_draws: how many draws `take_first_k` leaves; None for all.
+        max_draws: number of draws that `take_first_k` leaves; None for all.
     """
 
     name: str
@@ -111,11 +110,11 @@ class _Pipeline:
 
     @property
     def single_draw_steps(self) -> tuple[_Step, ...]:
-        """The steps that a draw by itself goes through; there is nothing to leave out of one draw."""
+        """The steps for a single draw; steps that select among draws are skipped."""
         return tuple(step for step in self.steps if step.name != _TAKE_FIRST_K or step.is_task_code)
 
     def comparable_instance(self, instance: Instance) -> Instance:
-        """The instance with right answers in the form in which this pipeline gives answers."""
+        """The instance with its right answers in the form of this pipeline's answers."""
         gold = instance.gold
         for step in self.steps:
             if step.tracer is not None:
@@ -124,9 +123,9 @@ class _Pipeline:
         return instance if gold == instance.gold else replace(instance, gold=gold)
 
     def found_no_answer(self, filtered: Sequence[Any], extractions: Extractions) -> bool:
-        """Whether an extracting step found no answer."""
+        """Whether an extraction step found no answer."""
         if any(draws and all(draw.answer is None for draw in draws) for draws in extractions):
-            return True  # also where a later step, such as `map`, made something else of the fallback
+            return True  # also if a later step, such as `map`, changed the fallback
         return bool(self.fallbacks) and any(contains_fallback(item, self.fallbacks) for item in filtered)
 
 
@@ -136,7 +135,7 @@ class _BoundMetric:
 
     Attributes:
         is_task_code: whether it is a function of the task or of the package `evaluate`, which may raise anything.
-        may_give_many: whether a value may be several, by name.
+        may_give_many: whether it may return several values, by name.
     """
 
     spec: MetricSpec
@@ -147,12 +146,12 @@ class _BoundMetric:
 
 @dataclass(frozen=True, slots=True)
 class _DrawMetrics:
-    """Metrics over draws that judge single draws alike.
+    """Metrics over draws that use the same score of single draws.
 
     Attributes:
-        judge: what judges a draw.
-        base: its value function; None where the task's own scoring judges.
-        measures: the metrics.
+        draw_scorer: what scores a draw.
+        base: its value function; None if the task's own scoring scores draws.
+        bound_metrics: the metrics.
     """
 
     draw_scorer: DrawScorer
@@ -166,13 +165,13 @@ class DocumentScorer:
 
     Attributes:
         where: the task, for errors.
-        shape: the question's shape.
-        view: how metrics see a document.
-        measures: each metric with its value function; empty when the task scores by itself.
+        shape: the question's output type.
+        view: builds what metrics see of a document.
+        bound_metrics: each metric with its value function; empty if the task has its own scoring.
         pipelines: the filter chains.
-        process: the task's own scoring, if it has one.
-        may_give_many: whether a metric may give a document several values.
-        drawn: metrics that look at all draws of a question.
+        process: the task's own scoring, if any.
+        may_give_many: whether a metric may return several values for a document.
+        draw_metrics: metrics that use all draws of a question.
     """
 
     where: str
@@ -185,7 +184,7 @@ class DocumentScorer:
     draw_metrics: tuple[_DrawMetrics, ...] = ()
 
     def score(self, document: Document, instance: Instance, outputs: Sequence[Output]) -> list[Sample]:
-        """One sample per pipeline. All requests of the document were answered."""
+        """One sample per pipeline. All requests of the document must have been answered."""
         grouped = _group_outputs(outputs, instance.draws)
         try:
             return [self._score(pipeline, document, instance, grouped) for pipeline in self.pipelines]
@@ -205,7 +204,15 @@ class DocumentScorer:
         if self.draw_metrics:
             draw_metrics, draw_scores = self._draw_metric_values(pipeline, document, instance, grouped)
             values.update(draw_metrics)
-        return Sample(document.id, pipeline.name, tuple(filtered), values, extractions, draw_scores, changed)
+        return Sample(
+            document.id,
+            pipeline.name,
+            filtered=tuple(filtered),
+            values=values,
+            extractions=extractions,
+            draws=draw_scores,
+            document=changed,
+        )
 
     def _apply_steps(
         self,
@@ -215,7 +222,7 @@ class DocumentScorer:
         instance: Instance,
         grouped: _GroupedOutputs,
     ) -> tuple[list[Any], Extractions]:
-        """What the steps make of the questions, and where answers were found."""
+        """Applies the steps to the questions; also returns where answers were found."""
         filtered: list[Any] = grouped.questions
         is_truncated = grouped.is_truncated
         found: Extractions = ()
@@ -237,7 +244,7 @@ class DocumentScorer:
     def _search_step(
         self, step: _Step, pipeline: str, document: Document, given: list[Any], is_truncated: TruncationFlags
     ) -> tuple[list[Any], Extractions]:
-        """What a step that searches by the task's patterns finds, and where; it may take no longer than any search."""
+        """Applies a step that searches by the task's patterns, under the time limit of searches."""
         try:
             with ResourceLimit():
                 if step.tracer is not None:
@@ -254,15 +261,15 @@ class DocumentScorer:
     def _draw_metric_values(
         self, pipeline: _Pipeline, document: Document, instance: Instance, grouped: _GroupedOutputs
     ) -> tuple[dict[str, Any], tuple[float | None, ...]]:
-        """The metrics over draws, and what each draw is worth by the first judge.
+        """The metrics over draws, and the score of each draw by the first draw scorer.
 
-        Every draw goes through the pipeline by itself, as the only one: filters that choose among draws find one.
+        Every draw passes through the pipeline on its own: filters that select among draws see one draw.
         """
         steps, count = pipeline.single_draw_steps, min(map(len, grouped.questions))
-        kept = []
-        for place in range(count if pipeline.max_draws is None else min(count, pipeline.max_draws)):
-            filtered, extractions = self._apply_steps(pipeline, steps, document, instance, grouped.draw(place))
-            kept.append((filtered, pipeline.found_no_answer(filtered, extractions)))
+        filtered_draws = []
+        for index in range(count if pipeline.max_draws is None else min(count, pipeline.max_draws)):
+            filtered, extractions = self._apply_steps(pipeline, steps, document, instance, grouped.draw(index))
+            filtered_draws.append((filtered, pipeline.found_no_answer(filtered, extractions)))
         values: dict[str, Any] = {}
         draw_scores: tuple[float | None, ...] = ()
         comparable_instance = pipeline.comparable_instance(instance)
@@ -271,7 +278,7 @@ class DocumentScorer:
                 ScoredDraw(None, None)
                 if is_unparsed
                 else self._scored_draw(group, document, comparable_instance, filtered)
-                for filtered, is_unparsed in kept
+                for filtered, is_unparsed in filtered_draws
             ]
             view = draws_view(draws, document.id)
             values |= {
@@ -296,7 +303,7 @@ class DocumentScorer:
     def _apply_task_filter(self, step: _Step, pipeline: str, document: Document, responses: list[Any]) -> list[Any]:
         try:
             return step.filter(responses, document.fields)
-        except (Exception, SystemExit) as error:  # code of a task may raise anything
+        except (Exception, SystemExit) as error:  # task code may raise anything
             where = f"{self.where}, filter {pipeline}, document {document.id}"
             raise task_code_error(where, f'filter "{step.name}"', error) from error
 
@@ -306,7 +313,7 @@ class DocumentScorer:
         if pipeline.has_task_code and self.shape != _GENERATED:
             filtered = list(to_logprobs(filtered, f"{self.where}, filter {pipeline.name}, document {document.id}"))
         view = self.view(pipeline.comparable_instance(instance), filtered)
-        if not self.may_give_many:  # the usual case, once per document: kept short
+        if not self.may_give_many:  # the common case, once per document: fast path
             return {
                 bound_metric.spec.name: bound_metric.value(view, bound_metric.spec.options)
                 for bound_metric in self.bound_metrics
@@ -323,24 +330,24 @@ class DocumentScorer:
     def _values_after_code(
         self, pipeline: _Pipeline, document: Document, instance: Instance, filtered: list[Any]
     ) -> dict[str, Any]:
-        """The same for what a filter of the task left: where no metric can read it, that is the filter's doing."""
+        """The same after a filter of the task: if no metric can read its output, the filter is at fault."""
         try:
             return self._values(pipeline, document, instance, filtered)
-        except Exception as error:  # a filter of a task may give anything
+        except Exception as error:  # a filter of a task may return anything
             where = f"{self.where}, filter {pipeline.name}, document {document.id}"
-            raise task_code_error(where, f"scoring what it left, {_short(filtered)},", error) from error
+            raise task_code_error(where, f"scoring its output, {_short(filtered)},", error) from error
 
     def _call_metric(self, bound_metric: _BoundMetric, view: Any, document: Document) -> Any:
         if not bound_metric.is_task_code:
             return bound_metric.value(view, bound_metric.spec.options)
         try:
             return bound_metric.value(view, bound_metric.spec.options)
-        except (Exception, SystemExit) as error:  # code of a task, or of the package evaluate, may raise anything
+        except (Exception, SystemExit) as error:  # task code, or the package evaluate, may raise anything
             where = f"{self.where}, document {document.id}"
             raise task_code_error(where, f'metric "{bound_metric.spec.name}"', error) from error
 
     def without_foreign_code(self) -> DocumentScorer:
-        """The part of this scoring that runs neither code of the task nor of plugins; it may score nothing."""
+        """The part of this scoring that runs neither task code nor plugins; it may score nothing."""
         draw_metrics = tuple(
             group for group in self.draw_metrics if group.base is not None and _is_builtin_metric(group.base)
         )
@@ -380,7 +387,7 @@ def _is_builtin_filter(step: _Step) -> bool:
 
 
 def _no_view(instance: Instance, outputs: Sequence[Any]) -> None:
-    """What a metric sees where the task's own code scores: nothing, for there is none."""
+    """The view of a task with its own scoring: nothing, since no metric reads it."""
 
 
 def document_scorer(scoring: Scoring, where: str) -> DocumentScorer:
@@ -398,7 +405,14 @@ def document_scorer(scoring: Scoring, where: str) -> DocumentScorer:
     gives_many = any(bound_metric.may_give_many for bound_metric in bound_metrics)
     draw_metrics = _draw_metrics(scoring, specs, where)
     return DocumentScorer(
-        where, scoring.scorer, view, bound_metrics, pipelines, scoring.process, gives_many, draw_metrics
+        where=where,
+        shape=scoring.scorer,
+        view=view,
+        bound_metrics=bound_metrics,
+        pipelines=pipelines,
+        process=scoring.process,
+        may_give_many=gives_many,
+        draw_metrics=draw_metrics,
     )
 
 
@@ -407,11 +421,11 @@ def _is_draw_metric(spec: MetricSpec) -> bool:
 
 
 def _draw_metrics(scoring: Scoring, specs: Sequence[MetricSpec], where: str) -> tuple[_DrawMetrics, ...]:
-    """The metrics over draws, by what judges a draw."""
+    """The metrics over draws, grouped by draw scorer."""
     groups: dict[DrawScorer, list[_BoundMetric]] = {}
     bases: dict[DrawScorer, _BoundMetric | None] = {}
     for spec in specs:
-        # A task's own scoring may give values of such names itself.
+        # A task's own scoring may return values of such names itself.
         if not _is_draw_metric(spec) or (scoring.process is not None and "of" not in spec.options):
             continue
         bound_metric = _bind_metric(spec, scoring.scorer, where)
@@ -423,21 +437,21 @@ def _draw_metrics(scoring: Scoring, specs: Sequence[MetricSpec], where: str) -> 
 
 
 def _bind_metric(spec: MetricSpec, shape: str, where: str) -> _BoundMetric:
-    """A metric's value function for a shape.
+    """Binds a metric to its value function for an output type.
 
-    Functions of tasks and of the package `evaluate` are for generated answers only: for the other shapes lm-eval goes
-    by the name alone, and so does this.
+    Functions of tasks and of the package `evaluate` are for generated answers only: for other output types lm-eval goes
+    by the name only, and so does this.
     """
     if shape == _GENERATED and spec.function is not None:
         return _BoundMetric(spec, function_value(spec), is_task_code=True, may_give_many=True)
-    # lm-eval's exact_match is a copy of the one in `evaluate`; ours gives the same without a download.
+    # lm-eval's exact_match is a copy of the one in `evaluate`; the built-in one gives the same without a download.
     is_external = spec.is_external and spec.name != "exact_match"
     if shape == _GENERATED and (is_external or spec.name not in METRICS):
         called = with_external_function(spec, METRICS.names(), where)
         return _BoundMetric(called, function_value(called), is_task_code=True, may_give_many=True)
     definition = metric_definition(spec.name, where)
     if shape == _GENERATED and shape not in definition.values and callable(spec.aggregation):
-        return _BoundMetric(spec, text_pair)  # lm-eval hands such metrics' pairs on to the task's own aggregation
+        return _BoundMetric(spec, text_pair)  # lm-eval passes such metrics' pairs to the task's own aggregation
     if shape not in definition.values:
         fits = ", ".join(definition.values) or "a task with process_results"
         raise UserError(Fault(where, f'metric "{spec.name}" cannot score {shape}', fits, "See: assay ls metrics"))
@@ -474,11 +488,19 @@ def _step(spec: FilterSpec, where: str) -> _Step:
         pattern = re.compile(spec.options.get("regex_pattern", HASH_PATTERN)), which
     tracer = made if isinstance(made, TracingFilter) else None
     searches_patterns = not is_task_code and (tracer is not None or spec.name in _EXTRACTING)
-    return _Step(spec.name, made, is_task_code, frozenset(_fallbacks(spec, made)), pattern, tracer, searches_patterns)
+    return _Step(
+        name=spec.name,
+        filter=made,
+        is_task_code=is_task_code,
+        fallbacks=frozenset(_fallbacks(spec, made)),
+        pattern=pattern,
+        tracer=tracer,
+        searches_patterns=searches_patterns,
+    )
 
 
 def _fallbacks(spec: FilterSpec, made: Filter) -> list[str]:
-    """What a filter gives when it finds no answer, if it is one that looks for answers."""
+    """The outputs of a filter that mean "no answer found", if it extracts answers."""
     if isinstance(made, TracingFilter):
         return [made.fallback]
     if isinstance(made, TaskFilter):

@@ -1,6 +1,6 @@
-"""What a run keeps of its documents: the numbers that each brings to a metric.
+"""Per-document metric values that a run records.
 
-In: a task's result. Out: `DocumentValues` per metric and pipeline. Whole texts, as BLEU reads them, are not kept.
+In: a task's result. Out: `DocumentValues` per metric and pipeline. Whole texts, as for BLEU, are not recorded.
 """
 
 from __future__ import annotations
@@ -8,29 +8,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assay.core.comparisons import CUSTOM, DocumentValues, Value
+from assay.core.recorded_values import CUSTOM, DocumentValues, Value
 from assay.core.results import TaskResult
 from assay.core.scores import Sample
 from assay.core.specs import Scoring
 from assay.scoring.aggregate import aggregation_names, document_clusters
-from assay.scoring.metrics import value_types as reading
-from assay.scoring.metrics.aggregations import AGGREGATIONS
+from assay.scoring.metrics import value_types
+from assay.scoring.metrics.aggregations import AGGREGATIONS, CORPUS_METRICS
 
-# Aggregations that are the mean of one number per document.
-MEAN_AGGREGATIONS = ("mean", "nanmean", "mean_of_known", "brier_score", "draws")
-# Those that read whole texts.
-CORPUS_METRICS = ("bleu", "chrf", "chrf++", "ter")
 _PLAIN = {float, int, bool}
 _LONGEST_LABEL = 200
 
 
 def document_values(scoring: Scoring, result: TaskResult, with_texts: bool = False) -> list[DocumentValues]:
-    """Every metric's documents.
+    """The document values of every metric.
 
     Args:
         scoring: the task's scoring.
-        result: its documents, scored.
-        with_texts: whether to give the texts of corpus metrics, too.
+        result: its scored documents.
+        with_texts: whether to include the texts of corpus metrics.
     """
     names, clusters = aggregation_names(scoring, result.metrics), document_clusters(result.answered)
     by_pipeline: dict[str, list[Sample]] = {}
@@ -42,16 +38,24 @@ def document_values(scoring: Scoring, result: TaskResult, with_texts: bool = Fal
         aggregation = names[metric.metric]
         values = _readable([sample.values[metric.metric] for sample in own], aggregation, with_texts)
         if values is not None:
-            places = [sample.document_id for sample in own]
-            own_clusters = None if clusters is None else [clusters[place] for place in places]
+            document_ids = [sample.document_id for sample in own]
+            own_clusters = None if clusters is None else [clusters[document_id] for document_id in document_ids]
             found.append(
-                DocumentValues(result.name, metric.metric, metric.filter, aggregation, places, values, own_clusters)
+                DocumentValues(
+                    task=result.name,
+                    metric=metric.metric,
+                    filter=metric.filter,
+                    aggregation=aggregation,
+                    documents=document_ids,
+                    values=values,
+                    clusters=own_clusters,
+                )
             )
     return found
 
 
 def _readable(values: list[Any], aggregation: str, with_texts: bool) -> Sequence[Value] | None:
-    """The values as numbers or pairs; None where they are neither."""
+    """The values as numbers or pairs; None if they are neither."""
     if set(map(type, values)) <= _PLAIN:
         return values
     if aggregation in CORPUS_METRICS:
@@ -59,10 +63,10 @@ def _readable(values: list[Any], aggregation: str, with_texts: bool) -> Sequence
     if aggregation == CUSTOM or aggregation not in AGGREGATIONS:
         return None
     if aggregation == "matthews_corrcoef" and all(map(_is_labels, values)):
-        return [tuple(value) for value in values]  # texts are numbered when both runs are read, not before
+        return [tuple(value) for value in values]  # texts are numbered when both runs are compared, not before
     try:
         read = AGGREGATIONS[aggregation].read(values)
-    except reading.Unreadable:
+    except value_types.Unreadable:
         return None
     return read if isinstance(read, list) and all(map(_is_value, read)) else None
 

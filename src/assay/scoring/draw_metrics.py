@@ -1,6 +1,6 @@
-"""Metrics over several draws of a question: what judges a draw, what it votes for, and what is told of the draws.
+"""Metrics over several draws of a question: the score and vote of each draw, and notices about draws.
 
-Every draw is judged by itself, by exact match or by the metric that `of` names; pass@k and the like then look at all.
+Every draw is scored on its own, by exact match or by the metric that `of` names; pass@k and the like combine them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.metric_names import family_of, uses_all_draws
+from assay.core.plural import plural
 from assay.core.responses import Failure
 from assay.core.results import AnsweredDocument, TaskResult
 from assay.core.scores import DrawCounts, Sample
@@ -27,7 +28,7 @@ _OWN_SETTINGS = ("k", "tau", "of")
 
 @dataclass(frozen=True, slots=True)
 class ScoredDraw:
-    """One draw, judged: its value and what it votes for; both None where no answer was found in it."""
+    """One scored draw: its value and its vote; both None if no answer was found in it."""
 
     value: float | None
     vote: Hashable | None
@@ -35,12 +36,12 @@ class ScoredDraw:
 
 @dataclass(frozen=True, slots=True)
 class DrawScorer:
-    """What judges a draw.
+    """What scores a draw.
 
     Attributes:
         name: the metric.
-        settings: its options, as sorted pairs of name and shown value: two judges with the same are one.
-        takes_all: whether any number will do, as for mean@k; otherwise 0 or 1.
+        settings: its options, as sorted pairs of name and repr: draw scorers with equal settings are one.
+        takes_any_number: whether any number is valid, as for mean@k; otherwise only 0 and 1.
         options: the options themselves.
     """
 
@@ -54,29 +55,29 @@ class DrawScorer:
         try:
             number = as_number(value)
         except Unreadable:
-            raise UserError(Fault(where, f'metric "{self.name}" gave {value!r} for a draw', "a number")) from None
+            raise UserError(Fault(where, f'metric "{self.name}" returned {value!r} for a draw', "a number")) from None
         if number in (0.0, 1.0) or self.takes_any_number:
             return number
-        found = f'metric "{self.name}" gave {number:g} for a draw'
-        raise UserError(Fault(where, found, "0 or 1", f"Only {_MEAN} takes other numbers: of: {self.name}"))
+        found = f'metric "{self.name}" returned {number:g} for a draw'
+        raise UserError(Fault(where, found, "0 or 1", f"Only {_MEAN} accepts other numbers: of: {self.name}"))
 
     def found(self, values: Mapping[str, Any], where: str) -> float:
         """The value of a draw among those of the task's own scoring."""
         if self.name not in values:
             names = ", ".join(values) or "no metric"
-            raise UserError(Fault(where, f'process_results gave no "{self.name}"', f"of: one of {names}"))
+            raise UserError(Fault(where, f'process_results returned no "{self.name}"', f"of: one of {names}"))
         return self.checked(values[self.name], where)
 
 
 def draw_scorer_spec(
     spec: MetricSpec, listed: Sequence[MetricSpec], has_process: bool, where: str
 ) -> tuple[DrawScorer, MetricSpec | None]:
-    """What judges a draw for a metric, and the metric to compute for that; None where the task's own scoring does.
+    """The draw scorer of a metric, and the metric that it computes; None if the task's own scoring does.
 
     Args:
         spec: the metric over draws.
-        listed: all metrics of the task; one that `of` names is taken as listed, with its options or its code.
-        has_process: whether the task scores by itself; then `of` is one of its values.
+        listed: all metrics of the task; a metric that `of` names is used as listed, with its options or its code.
+        has_process: whether the task has its own scoring; then `of` is one of its values.
         where: the task, for errors.
     """
     name = spec.options.get("of", _EXACT)
@@ -104,20 +105,20 @@ def _draw_scorer(name: str, options: Mapping[str, Any], takes_any_number: bool) 
 
 
 def draw_vote(draw_scorer: DrawScorer, view: Any, filtered: Sequence[Any]) -> Hashable:
-    """What a draw votes for: its text after the pipeline, under exact match without what that ignores."""
+    """The vote of a draw: its text after the pipeline, under exact match without what that ignores."""
     if draw_scorer.name == _EXACT and isinstance(view, AnswerView):
         return normalised(view, draw_scorer.options)
     return tuple(map(str, filtered))
 
 
 def draws_view(draws: Sequence[ScoredDraw], document_id: int) -> DrawsView:
-    """The draws of a document as metrics see them. One without an answer is wrong, and votes for nothing."""
+    """The draws of a document as metrics see them. A draw without an answer is wrong and casts no vote."""
     values = tuple(draw.value or 0.0 for draw in draws)
     return DrawsView(values, tuple(draw.vote for draw in draws), document_id)
 
 
 def draw_counts(answered: Sequence[AnsweredDocument], samples: Sequence[Sample]) -> DrawCounts | None:
-    """What became of a task's draws; None where each question is asked once."""
+    """Counts of a task's draws; None if each question is asked once."""
     most = max((item.instance.draws for item in answered), default=1)
     if most < 2:
         return None
@@ -130,7 +131,7 @@ def draw_counts(answered: Sequence[AnsweredDocument], samples: Sequence[Sample])
 
 
 def draw_notices(result: TaskResult) -> list[str]:
-    """What metrics over draws cannot tell: with fewer draws than they take, and of draws that are no draws."""
+    """Notices about metrics over draws: too few draws, or draws that are identical under greedy decoding."""
     names = {metric.metric: metric for metric in result.metrics if uses_all_draws(metric.metric)}
     if not names or not result.answered:
         return []
@@ -138,10 +139,10 @@ def draw_notices(result: TaskResult) -> list[str]:
     lacking = [name for name, metric in names.items() if metric.estimate.value is None]
     most = max((len(sample.draws) for sample in result.samples), default=0)
     if lacking and most:
-        message = f"{', '.join(lacking)} cannot be told from {most} draw{'s' * (most > 1)} of a question"
-        notices.append(f"{message}; ask for k or more: assay run --draws K, or repeats in the task file")
+        message = f"{', '.join(lacking)} cannot be computed from {plural(most, 'draw')} per question"
+        notices.append(f"{message}; request k or more: assay run --draws K, or repeats in the task file")
     instance = result.answered[0].instance
     if instance.draws > 1 and instance.requests[0] == instance.requests[1]:
-        message = f"answers are written greedily, so the {instance.draws} draws of a question are one and the same"
-        notices.append(f"{message}; sample them, as with --gen_kwargs do_sample=true,temperature=0.8")
+        message = f"answers are generated greedily, so the {instance.draws} draws of a question are identical"
+        notices.append(f"{message}; sample them, for example with --gen_kwargs do_sample=true,temperature=0.8")
     return notices

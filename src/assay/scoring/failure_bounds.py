@@ -1,7 +1,7 @@
-"""Bounds over failed documents, which are in no score: what it would be if all were wrong, and if all were right.
+"""Bounds of scores over failed documents, which no score counts: if all were wrong, and if all were right.
 
-In: estimates over scored documents and how many failed. Out: `FailureBounds` for tasks, groups and differences. Bounds
-are known for means of values with a known range, such as accuracies; for all other metrics only the count is.
+In: estimates over scored documents and the number of failed ones. Out: `FailureBounds` for tasks, groups and
+differences. Bounds exist for means of values with a known range, such as accuracies; other metrics only have the count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MEANS = ("mean", "nanmean", "mean_of_known", "draws")
 def with_bounds(
     scoring: Scoring, results: Sequence[MetricResult], samples: Sequence[Sample], failed: int
 ) -> tuple[MetricResult, ...]:
-    """A task's metrics with their bounds; as they are where no document failed."""
+    """A task's metrics with their bounds; unchanged if no document failed."""
     if not failed:
         return tuple(results)
     spans = {spec.name: _value_range(spec) for spec in expanded_specs(scoring.metrics)}
@@ -36,12 +36,12 @@ def with_bounds(
 
 
 def task_bounds(estimate: Estimate, span: ValueRange | None, failed: int) -> FailureBounds:
-    """The mean with so many failed documents at either end of the range of a document's value.
+    """The mean with the failed documents at either end of the range of a document's value.
 
     Args:
-        estimate: the mean over the documents that have a value.
-        span: lowest and highest value of a document; None where that is not known.
-        failed: documents to be counted, too.
+        estimate: the mean over the documents with a value.
+        span: lowest and highest value of a document; None if unknown.
+        failed: number of failed documents.
     """
     value = 0.0 if estimate.n == 0 else estimate.value
     if span is None or value is None or not math.isfinite(value):
@@ -51,25 +51,25 @@ def task_bounds(estimate: Estimate, span: ValueRange | None, failed: int) -> Fai
 
 
 def _value_range(spec: MetricSpec) -> ValueRange | None:
-    """The range of a document's value, for a metric of the table that is a mean; None for all else."""
+    """The range of a document's value, for a registered metric that is a mean; None otherwise."""
     is_foreign = spec.function is not None or (spec.is_external and spec.name != "exact_match")
     if is_foreign or spec.name not in METRICS:
         return None
     definition = metric_definition(spec.name)
     aggregation = definition.aggregation if spec.aggregation is None else spec.aggregation
-    base_metric = spec.options.get("of")  # what mean@k and its kin judge a draw by
+    base_metric = spec.options.get("of")  # the metric that scores a draw for mean@k and the like
     if callable(aggregation) or aggregation not in _MEANS or (base_metric is not None and base_metric not in METRICS):
         return None
     return definition.span if base_metric is None else metric_definition(base_metric).span
 
 
 def is_share_metric(name: str) -> bool:
-    """Whether a metric of the table is a mean of values from 0 to 1."""
+    """Whether a registered metric is a mean of values from 0 to 1."""
     return name in METRICS and _value_range(MetricSpec(name)) == (0.0, 1.0)
 
 
 def _observed(span: ValueRange | None, result: MetricResult, samples: Sequence[Sample]) -> ValueRange | None:
-    """The range, unless a value lies outside of it: a task's own scoring may give any number under a known name."""
+    """The range, unless a value is outside: a task's own scoring may return any number under a known name."""
     values = (
         sample.values[result.metric]
         for sample in samples
@@ -80,7 +80,7 @@ def _observed(span: ValueRange | None, result: MetricResult, samples: Sequence[S
 
 def _is_within(value: Any, span: ValueRange) -> bool:
     try:
-        if value is None or value != value:  # no value, or not a number: the mean leaves it out
+        if value is None or value != value:  # None or NaN: not part of the mean
             return True
         return span[0] <= float(value) <= span[1]
     except (TypeError, ValueError):
@@ -97,19 +97,19 @@ class Leaf:
 
     @property
     def bounds(self) -> FailureBounds:
-        """The task's own; its score at either end where no document failed."""
+        """The task's own bounds; its score at both ends if no document failed."""
         value = self.result.estimate.value
         return self.result.bounds or FailureBounds(self.failed, value, value)
 
 
 def group_bounds(leaves: Iterable[Leaf], by_size: bool) -> FailureBounds | None:
-    """The mean over tasks with all failed documents counted; None where none failed.
+    """Bounds of the mean over tasks with all failed documents counted; None if none failed.
 
     A task without any score, because all of its documents failed, counts here.
 
     Args:
         leaves: the tasks.
-        by_size: whether each counts by its documents, failed ones included; else each counts once.
+        by_size: whether each is weighted by its documents, including failed ones; else each counts once.
     """
     known = [leaf for leaf in leaves if leaf.size + leaf.failed]
     failed = sum(leaf.failed for leaf in known)
@@ -131,17 +131,17 @@ def _mean(values: Sequence[float | None], weights: Sequence[float]) -> float | N
 def difference_bounds(
     first: Mapping[int, float], second: Mapping[int, float], failed: tuple[int, int]
 ) -> tuple[float, float] | None:
-    """Lowest and highest mean difference, second less first, of two systems whose values lie between 0 and 1.
+    """Bounds of the mean difference, second minus first, of two systems with values from 0 to 1.
 
     A document that failed in one of them may be wrong or right there.
 
     Args:
-        first: document → value, of those that the first system has; by the same numbers in both.
+        first: document → value, of the documents that the first system has; numbered alike in both.
         second: likewise.
-        failed: how many documents failed in either.
+        failed: number of failed documents of each.
 
     Returns:
-        None where the documents that one system lacks are not those that failed there.
+        None if the documents that one system lacks are not those that failed there.
     """
     only_first, only_second = (len(one.keys() - other.keys()) for one, other in ((first, second), (second, first)))
     both = failed[0] - only_second

@@ -1,7 +1,7 @@
-"""Where a pipeline's answers come from: our own extracting step tells it, lm-eval's filters are watched from outside.
+"""Where a pipeline's answers were found: reported by our own extraction filter, inferred for lm-eval's filters.
 
-In: what a step was given and what it made of it. Out: an `Extraction` per question and draw, with places in the text
-that the model wrote.
+In: the input and output of a filter step. Out: an `Extraction` per question and draw, with character offsets in the
+model's text.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from assay.core.scores import UNKNOWN_OFFSET, Extraction
 from assay.scoring.extraction.extractors import NOTHING
 
 Extractions = tuple[tuple[Extraction, ...], ...]
-# Per question and draw: whether the token limit cut the text off.
+# Per question and draw: whether the text reached the token limit.
 TruncationFlags = tuple[tuple[bool, ...], ...]
 
 
 @runtime_checkable
 class TracingFilter(Protocol):
-    """A filter that looks for answers and tells where it found them.
+    """A filter that extracts answers and reports where it found them.
 
     Attributes:
-        fallback: what stands for no answer.
+        fallback: its output for "no answer found".
     """
 
     fallback: str
@@ -32,18 +32,18 @@ class TracingFilter(Protocol):
     def traced(
         self, responses: list[Any], document: Mapping[str, Any], is_truncated: TruncationFlags = ()
     ) -> tuple[list[Any], Extractions]:
-        """What the filter makes of the questions, and the extraction behind each draw."""
+        """The filter's output for each question, and the extraction behind each draw."""
         ...
 
     def comparable(self, answer: Any) -> Any:
-        """A right answer in the form in which the filter gives answers."""
+        """A right answer in the form of the filter's answers."""
         ...
 
 
 def truncation_after_step(given: Sequence[Any], made: Sequence[Any], is_truncated: TruncationFlags) -> TruncationFlags:
-    """Which of the texts that a step left were cut off.
+    """Which of a step's output texts were truncated.
 
-    A step may change each draw, leave the first ones, or choose one; a draw of its own making is taken as whole.
+    A step may change each draw, keep the first ones, or select one; a new text counts as complete.
     """
     if len(given) != len(made) or len(given) != len(is_truncated):
         return ()
@@ -52,24 +52,24 @@ def truncation_after_step(given: Sequence[Any], made: Sequence[Any], is_truncate
 
 def _truncated_draws(given: Any, made: Any, is_truncated: tuple[bool, ...]) -> tuple[bool, ...]:
     if not isinstance(given, list) or not isinstance(made, list):
-        return is_truncated[:1]  # of one text, as `take_first` leaves it
+        return is_truncated[:1]  # a single text, as left by `take_first`
     if len(given) == len(made) or made == given[: len(made)]:
         return is_truncated[: len(made)]
-    places = [given.index(draw) if draw in given else len(given) for draw in made]
-    return tuple([place < len(is_truncated) and is_truncated[place] for place in places])
+    origins = [given.index(draw) if draw in given else len(given) for draw in made]
+    return tuple([index < len(is_truncated) and is_truncated[index] for index in origins])
 
 
 def inferred_extractions(
     name: str, pattern: tuple[re.Pattern[str], int] | None, before: list[Any], after: list[Any], nothing: frozenset[str]
 ) -> Extractions:
-    """What a filter that tells nothing found: each draw that did not become what stands for no answer.
+    """Extractions of a filter that does not report them: each draw whose output is not "no answer found".
 
     Args:
-        name: the filter's name, which stands for the rule.
-        pattern: of lm-eval's `regex`, the pattern and which match it takes, to tell the place.
-        before: what the filter was given of each question.
-        after: what it made of it.
-        nothing: texts that stand for no answer.
+        name: the filter's name, used as the rule's name.
+        pattern: for lm-eval's `regex`, the pattern and which match it takes, to find the offsets.
+        before: the filter's input for each question.
+        after: its output.
+        nothing: outputs that mean "no answer found".
     """
     return tuple([_question(name, pattern, *pair, nothing) for pair in zip(before, after, strict=True)])
 
@@ -77,7 +77,7 @@ def inferred_extractions(
 def _question(
     name: str, pattern: tuple[re.Pattern[str], int] | None, draws: Any, made: Any, nothing: frozenset[str]
 ) -> tuple[Extraction, ...]:
-    # After take_first a filter sees letters for draws; and task code may leave as many draws as it likes.
+    # After take_first a filter sees letters as draws; and task code may return any number of draws.
     if not isinstance(draws, list) or not isinstance(made, list) or len(draws) != len(made):
         return ()
     return tuple([_draw(name, pattern, *pair, nothing) for pair in zip(draws, made, strict=True)])
@@ -89,20 +89,22 @@ def _draw(
     if contains_fallback(made, nothing):
         return NOTHING
     start, end = (
-        _place(*pattern, draw) if pattern is not None and isinstance(draw, str) else (UNKNOWN_OFFSET, UNKNOWN_OFFSET)
+        _match_span(*pattern, draw)
+        if pattern is not None and isinstance(draw, str)
+        else (UNKNOWN_OFFSET, UNKNOWN_OFFSET)
     )
     return Extraction(made if isinstance(made, str) else str(made), name, start, end)
 
 
 def contains_fallback(item: Any, nothing: frozenset[str]) -> bool:
-    """Whether what is left of an answer, or a part of it, stands for no answer."""
+    """Whether an answer, or a part of it, is an output that means "no answer found"."""
     if isinstance(item, list):
         return any(contains_fallback(part, nothing) for part in item)
     return isinstance(item, str) and item in nothing
 
 
-def _place(pattern: re.Pattern[str], which: int, text: str) -> tuple[int, int]:
-    """Where the match lies that lm-eval's `regex` takes: its first filled group, without white space at its ends."""
+def _match_span(pattern: re.Pattern[str], which: int, text: str) -> tuple[int, int]:
+    """Offsets of the match that lm-eval's `regex` takes: its first nonempty group, without surrounding white space."""
     matches = list(pattern.finditer(text))
     if not -len(matches) <= which < len(matches):
         return UNKNOWN_OFFSET, UNKNOWN_OFFSET
@@ -115,12 +117,12 @@ def _place(pattern: re.Pattern[str], which: int, text: str) -> tuple[int, int]:
 
 
 def with_original_offsets(found: Extractions, seen: Sequence[Any], written: Sequence[Sequence[Any]]) -> Extractions:
-    """Extractions with places in what the model wrote, where a step before the extracting one changed the text.
+    """Extractions with offsets in the model's text, if a step before the extraction changed the text.
 
     Args:
-        found: with places in `seen`.
-        seen: what the extracting step was given of each question.
-        written: the model's texts of each question.
+        found: with offsets in `seen`.
+        seen: the extraction step's input for each question.
+        written: the model's texts for each question.
     """
     if found and len(seen) == len(written) and all(a is b for a, b in zip(seen, written, strict=True)):
         return found
@@ -136,13 +138,13 @@ def with_original_offsets(found: Extractions, seen: Sequence[Any], written: Sequ
 
 
 def _shift(seen: Any, written: Any) -> int | None:
-    """By how much places in one text differ from those in the other; None when that cannot be told."""
+    """Difference of the offsets in the two texts; None if it is ambiguous."""
     if not isinstance(seen, str) or not isinstance(written, str):
         return None
     if seen.lower() == written.lower() and len(seen) == len(written):
         return 0
-    place = written.find(seen) if seen else UNKNOWN_OFFSET
-    return None if place < 0 or written.find(seen, place + 1) >= 0 else place
+    offset = written.find(seen) if seen else UNKNOWN_OFFSET
+    return None if offset < 0 or written.find(seen, offset + 1) >= 0 else offset
 
 
 def _shifted(extraction: Extraction, shift: int | None) -> Extraction:
@@ -154,7 +156,7 @@ def _shifted(extraction: Extraction, shift: int | None) -> Extraction:
 
 
 def merge_extractions(earlier: Extractions, later: Extractions) -> Extractions:
-    """Of two extracting steps in a row the later one counts; what the earlier did not find, it cannot have found."""
+    """Of two extraction steps in a row, the later one counts, unless the earlier one found nothing."""
     if not earlier or len(earlier) != len(later):
         return later or earlier
     return tuple([_merge(*pair) for pair in zip(earlier, later, strict=True)])

@@ -1,4 +1,4 @@
-"""The tables of the scoring room: filters, metrics and question shapes, with plugins beside them."""
+"""Registries of filters, metrics and question views, with plugins."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _OTHER_ATTRIBUTES = {
 
 
 class _Metrics(Registry):
-    """A metric is also found by a name that holds a setting, such as pass@5."""
+    """Metrics, also found by a name that contains a setting, such as pass@5."""
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(family_of(name) if isinstance(name, str) else name)
@@ -112,7 +112,7 @@ METRICS = _Metrics(
     "assay.metrics",
 )
 
-# Question shape → how a metric sees a document of it.
+# Output type → what metrics see of a document.
 SCORERS = Registry(
     "scorer",
     {
@@ -129,13 +129,13 @@ SCORERS = Registry(
 
 
 def make_filter(spec: FilterSpec, where: str) -> Filter:
-    """The filter that a task file describes; the task's own class, made and called as lm-eval does, when it has one."""
+    """The filter that a task file describes; the task's own class, if given, is used as in lm-eval."""
     factory = _made(spec.factory) if spec.factory is not None else FILTERS.get(spec.name, where)
     try:
         built: Filter = factory(**spec.options)
     except UserError:
         raise
-    except Exception as error:  # wrong settings may raise TypeError, re.error, …
+    except Exception as error:  # invalid settings may raise TypeError, re.error, …
         raise UserError(
             Fault(
                 where, f'filter "{spec.name}" does not take {dict(spec.options)}: {error}', next="See: assay ls filters"
@@ -152,6 +152,6 @@ def _made(factory: Callable[..., Any]) -> Callable[..., Filter]:
 
 
 def metric_definition(name: str, where: str = "") -> MetricDefinition:
-    """The metric of this name."""
+    """The metric registered under this name."""
     definition: MetricDefinition = METRICS.get(name, where)
     return definition

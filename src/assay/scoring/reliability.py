@@ -1,4 +1,4 @@
-"""The reliability of a task's picks: the probability of each pick among its choices, against whether it was right."""
+"""Reliability diagram of a task: the confidence of each predicted choice against its correctness."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from assay.core.results import AnsweredDocument
 from assay.core.scores import MetricResult
 from assay.scoring.scorers.multiple_choice import choice_view, confidence, scores_view
 
-# Metrics that a table of reliability explains.
+# Metrics that a reliability diagram explains.
 _EXPLAINED = frozenset({"ece", "ece_adaptive", "auroc", "aurc", SELECTIVE})
 _CURVE_POINTS = 100
 
 
 def asks_reliability(metrics: Sequence[MetricResult]) -> bool:
-    """Whether a metric of a task is one of confidence."""
+    """Whether any of the metrics is a confidence metric."""
     return any(family_of(metric.metric) in _EXPLAINED for metric in metrics)
 
 
 def task_reliability(answered: Sequence[AnsweredDocument]) -> Reliability | None:
-    """The table and curve of a task; None for one that does not weigh choices, or that none was answered of."""
+    """Reliability diagram and risk-coverage curve of a task; None without choice probabilities or answers."""
     points = list(_points(answered))
     if not points:
         return None
@@ -32,7 +32,7 @@ def task_reliability(answered: Sequence[AnsweredDocument]) -> Reliability | None
     sure, hits = [point[0] for point in points], [point[1] for point in points]
     curve = risk_coverage(sure, hits)
     step = max(1, math.ceil(len(curve) / _CURVE_POINTS))
-    # Counted from the end, so that the last point is all documents.
+    # Thinned from the end, so that the last point covers all documents.
     return Reliability(len(points), reliability_table(sure, hits), curve[::-1][::step][::-1])
 
 

@@ -1,4 +1,4 @@
-"""What the scoring of a task will need: optional packages, and metrics of `evaluate` that its code loads by name."""
+"""Requirements of a task's scoring: optional packages, and metrics of `evaluate` that its code loads by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GENERATED, _EXACT = "generate_until", "exact_match"
 
 
 def scoring_needs(scoring: Scoring, where: str) -> list[RequiredPackage]:
-    """Every package that the filters, metrics and code of a task import when they are called.
+    """Every package that the filters, metrics and code of a task import when called.
 
     Args:
         scoring: the task's scoring.
@@ -26,7 +26,7 @@ def scoring_needs(scoring: Scoring, where: str) -> list[RequiredPackage]:
     """
     try:
         specs = expanded_specs(scoring.metrics, where)
-    except UserError:  # said when the scoring is resolved
+    except UserError:  # reported when the scoring is resolved
         specs = scoring.metrics
     needs = [need for pipeline in scoring.pipelines for step in pipeline.steps for need in _of_filter(step, where)]
     for spec in specs:
@@ -35,7 +35,7 @@ def scoring_needs(scoring: Scoring, where: str) -> list[RequiredPackage]:
 
 
 def check_loaded(scoring: Scoring, where: str) -> None:
-    """Loads the metrics of `evaluate` that code of the task will load: what is not to be had is an error now."""
+    """Loads the metrics of `evaluate` that the task's code will load, so that a missing one fails now."""
     for location, thing in _code(scoring):
         for name, function in late_imports(thing).metrics.items():
             load_external(name, f"{where}, {location} ({function})")
@@ -80,7 +80,7 @@ def _of_aggregation(spec: MetricSpec, location: str) -> list[RequiredPackage]:
 
 
 def _of_code(thing: Any, location: str) -> list[RequiredPackage]:
-    """What a function or class declares, and what its body imports."""
+    """The packages that a function or class declares, and those that its body imports."""
     if thing is None:
         return []
     found = late_imports(thing)
@@ -91,7 +91,7 @@ def _of_code(thing: Any, location: str) -> list[RequiredPackage]:
 
 
 def _code(scoring: Scoring) -> Iterator[tuple[str, Any]]:
-    """All code of the task that scores, with its place."""
+    """All scoring code of the task, with its location."""
     for pipeline in scoring.pipelines:
         yield from ((f'filter "{step.name}"', thing) for step in pipeline.steps for thing in _filter_code(step))
     if scoring.process is not None:

@@ -1,6 +1,6 @@
-"""Where scoring meets code of task files: what it is shown, how it is called, and what its errors look like.
+"""Interface to scoring code of task files: the inputs it receives, how it is called, and how its errors are reported.
 
-Such code is written for lm-eval, which knows no `Logprob`: a log-likelihood is the pair (total, is_greedy), that of a
+Such code is written for lm-eval, which has no `Logprob`: a log-likelihood is the pair (total, is_greedy), that of a
 whole text is a number, an answer is a string.
 """
 
@@ -21,17 +21,17 @@ from assay.scoring.scorers.generated_answer import AnswerView, cast_like
 
 
 def task_code_error(where: str, what: str, error: BaseException) -> UserError:
-    """The error for code of a task that raised something; an error for people stays as it is."""
+    """The error for task code that raised an exception; a user error stays as it is."""
     if isinstance(error, UserError):
         return error
-    advice = "Mend the code that the task file names"
+    advice = "Fix the code that the task file names"
     if isinstance(error, ModuleNotFoundError) and error.name:
         advice = install_line(error.name)
     return UserError(Fault(where, f"{what} raised {type(error).__name__}: {error}", next=advice))
 
 
 def as_lm_eval(questions: Sequence[Any], instance: Instance) -> list[Any]:
-    """What a pipeline holds of each question, as lm-eval's code expects it. Doing it twice changes nothing."""
+    """The outputs of each question in lm-eval's form. Idempotent."""
     first_draws = instance.requests[:: instance.draws]
     rolling = [isinstance(request, RollingLoglikelihood) for request in first_draws] or [False] * len(questions)
     return [_as_lm_eval(item, is_rolling) for item, is_rolling in zip(questions, rolling, strict=True)]
@@ -44,7 +44,7 @@ def _as_lm_eval(item: Any, is_rolling: bool) -> Any:
 
 
 def to_logprobs(results: Sequence[Any], where: str) -> list[Logprob]:
-    """The way back, for our own metrics after a filter of the task: they read totals and greedy flags only."""
+    """The inverse, for built-in metrics after a filter of the task: they read totals and greedy flags only."""
     return [_to_logprob(item, where) for item in results]
 
 
@@ -56,14 +56,14 @@ def _to_logprob(item: Any, where: str) -> Logprob:
         return Logprob(float(total), 0, bool(is_greedy))
     except (TypeError, ValueError) as error:
         expected = "(log-likelihood, is_greedy), or a number for a whole text"
-        raise DataError(Fault(where, f"the task's filter left {item!r} of a question", expected)) from error
+        raise DataError(Fault(where, f"the task's filter returned {item!r} for a question", expected)) from error
 
 
 ProcessFunction = Callable[[dict[str, Any], list[Any]], Mapping[str, Any]]
 
 
 class ProcessedDocument(NamedTuple):
-    """What the task's own scoring gave: values, and the document where it has changed that; else None."""
+    """Result of the task's own scoring: values, and the document if the scoring changed it; else None."""
 
     values: dict[str, Any]
     document: Mapping[str, Any] | None
@@ -72,21 +72,21 @@ class ProcessedDocument(NamedTuple):
 def run_process_results(
     process: ProcessFunction, document: Document, results: Sequence[Any], where: str
 ) -> ProcessedDocument:
-    """The values that the task's own scoring gives a document."""
+    """Runs the task's own scoring of a document."""
     where = f"{where}, document {document.id}"
     own = copied_fields(document.fields)
     try:
         values = process(own, list(results))
-    except (Exception, SystemExit) as error:  # code of a task may raise anything
+    except (Exception, SystemExit) as error:  # task code may raise anything
         raise task_code_error(where, "process_results", error) from error
     if not isinstance(values, Mapping):
-        raise UserError(Fault(where, f"process_results gave {values!r}", "a mapping from metric to value"))
+        raise UserError(Fault(where, f"process_results returned {values!r}", "a mapping from metric to value"))
     found = {str(name): value for name, value in values.items()}
     return ProcessedDocument(found, own if is_changed(own, document.fields) else None)
 
 
 def copied_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A document that task code may change as it likes."""
+    """A copy of a document that task code may change."""
     try:
         return copy.deepcopy(dict(fields))
     except Exception:  # a column may hold what cannot be copied, such as an open file; then it is shared
@@ -101,7 +101,7 @@ def function_value(spec: MetricSpec) -> Value:
     def value(view: AnswerView, options: Mapping[str, Any]) -> Any:
         if not view.is_multiple:
             return call(cast_like(view.golds[0], view.result), view.result)
-        # lm-eval's rule for several right answers, whatever the metric: did any of them score at all?
+        # lm-eval's rule for several right answers, whatever the metric: 1 if any of them scored above 0.
         found = [call(gold, view.result) for gold in view.golds]
         return float(any(score[spec.name] if isinstance(score, dict) else score for score in found))
 
@@ -109,11 +109,11 @@ def function_value(spec: MetricSpec) -> Value:
 
 
 def _caller(function: Callable[..., Any], options: Mapping[str, Any]) -> Callable[[Any, Any], Any]:
-    """A function of (right answer, result) that calls the metric as it wants to be called.
+    """A function of (right answer, result) that calls the metric with the arguments it accepts.
 
-    lm-eval calls by name and, after any TypeError, once more with the pair alone, which hides the mistakes in a metric.
-    Here the signature decides. Trying is left for functions whose signature does not say: those that take any
-    keyword (a plain decorator around a pass-through, say), and compiled ones.
+    lm-eval calls by name and, after any TypeError, again with the positional pair, which hides bugs in a metric. Here
+    the signature decides. Trial calls remain for functions whose signature does not say: those that take any keyword
+    (such as a plain decorator around a pass-through), and compiled ones.
     """
 
     def by_name(gold: Any, result: Any) -> Any:

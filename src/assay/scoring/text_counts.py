@@ -1,6 +1,6 @@
-"""The counts beside every perplexity: documents, windows, tokens, words and bytes that it stands on.
+"""Counts behind every perplexity: documents, windows, tokens, words and bytes.
 
-In: answered documents of a task and their samples. Out: counts over the documents that were scored.
+In: answered documents of a task and their samples. Out: counts over the scored documents.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BY_WORDS, _BY_BYTES = ("word_perplexity",), ("byte_perplexity", "bits_per_byte"
 
 
 def text_counts(kind: str, answered: Sequence[AnsweredDocument], samples: Sequence[Sample]) -> TextCounts | None:
-    """The counts of a task that asks how likely whole texts are; None for other tasks."""
+    """The counts of a task that scores whole texts; None for other tasks."""
     if kind != "loglikelihood_rolling":
         return None
     values = {sample.document_id: sample.values for sample in reversed(samples)}
@@ -27,7 +27,7 @@ def text_counts(kind: str, answered: Sequence[AnsweredDocument], samples: Sequen
 
 
 def add_counts(counts: Iterable[TextCounts]) -> TextCounts:
-    """The sum; windows are not known where those of a part are not."""
+    """The sum; windows are unknown if those of any part are."""
     parts = list(counts)
     windows = [part.windows for part in parts]
     known = [count for count in windows if count is not None]
@@ -59,7 +59,7 @@ def _document(item: AnsweredDocument, values: dict[str, Any]) -> TextCounts:
 
 
 def _weight(values: dict[str, Any], names: Sequence[str], usual: int) -> int:
-    """What a metric divided by: task code may count the words and bytes of another text than the model reads."""
+    """The denominator that a metric used: task code may count words and bytes of another text than the model reads."""
     for name in names:
         value = values.get(name)
         if isinstance(value, (list, tuple)) and len(value) == 2:

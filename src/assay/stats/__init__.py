@@ -1,1 +1,1 @@
-"""Numbers in, estimates out. Knows nothing of tasks or models. May import: core, numpy, scipy."""
+"""Statistics: numbers in, estimates out, without knowledge of tasks or models. Imports core, numpy and scipy only."""

@@ -1,6 +1,7 @@
-"""Sums of gaps without their signs, such as calibration errors over bins. Noise makes them larger; intervals know.
+"""Bootstrap intervals for sums of absolute gaps, such as the expected calibration error over bins.
 
-Takes what every document brings to every gap; gives an estimate by redrawn documents or clusters.
+Sampling noise biases such sums upwards, which the intervals account for. In: each document's contribution to each gap.
+Out: an estimate by bootstrap resampling of documents or clusters.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from assay.stats.means import LEVEL, empty_estimate
 def absolute_gaps_estimate(
     parts: Values, weights: Values, clusters: Sequence[Hashable] | None = None, seed: Seed = 0, upper_bound: float = 1.0
 ) -> Estimate:
-    """A sum of gaps without their signs, such as a calibration error over bins: Σ|gap|, each Σparts/Σweights.
+    """Bootstrap estimate of Σ|gap|, such as the ECE over bins, where each gap is Σparts/Σweights.
 
     Args:
-        parts: what every document brings to every gap, one row per document.
-        weights: what it brings to the whole.
-        clusters: the cluster of each document, to redraw whole clusters; None for single documents.
-        seed: of the bootstrap.
-        most: what the sum can be at most.
+        parts: each document's contribution to each gap, one row per document.
+        weights: each document's contribution to the common denominator.
+        clusters: the cluster of each document, to resample whole clusters; None to resample documents.
+        seed: bootstrap seed.
+        upper_bound: the largest possible value of the sum.
     """
     n = len(parts)
     if n == 0:
@@ -44,7 +45,16 @@ def absolute_gaps_estimate(
     ((gaps, replicates),) = bootstrap_gaps([(parts, weights)], clusters, seed, DEFAULT_REPLICATES)
     value, cluster_count = float(np.abs(gaps).sum()), None if clusters is None else len(set(clusters))
     if np.isnan(value) or not len(replicates):
-        return Estimate(None if np.isnan(value) else value, None, None, None, n, "gap-bootstrap", LEVEL, cluster_count)
+        return Estimate(
+            None if np.isnan(value) else value,
+            None,
+            None,
+            None,
+            n=n,
+            method="gap-bootstrap",
+            level=LEVEL,
+            clusters=cluster_count,
+        )
     whole = _gap_interval(gaps, replicates, n, cluster_count)
     return spread(whole) if whole.high is None else spread(replace(whole, high=min(upper_bound, whole.high)))
 
@@ -52,15 +62,15 @@ def absolute_gaps_estimate(
 def bootstrap_gaps(
     systems: Sequence[tuple[Values, Values]], clusters: Sequence[Hashable] | None, seed: Seed, replicates: int
 ) -> list[tuple[Values, Values]]:
-    """Per system the gaps of all documents, and of redrawn sets, one row per set: the same sets for all systems.
+    """Per system, the observed gaps and bootstrap replicates of them, one row per replicate; resamples are shared.
 
-    There is no row where there are too few documents or clusters to redraw.
+    There are no rows if there are too few documents or clusters to resample.
 
     Args:
-        systems: what every document brings to every gap, and to the whole; documents in the same order.
-        clusters: the cluster of each document; None for single documents.
-        seed: of the sets.
-        replicates: how many sets.
+        systems: each document's contribution to each gap and to the denominator; documents in the same order.
+        clusters: the cluster of each document; None to resample documents.
+        seed: bootstrap seed.
+        replicates: number of resamples.
     """
     columns = [np.column_stack(contributions) for contributions in systems]
     documents = len(columns[0])
@@ -71,63 +81,62 @@ def bootstrap_gaps(
     parts: list[list[Values]] = [[np.empty((0, own.shape[1] - 1))] for own in columns]
     for resample_counts in bootstrap_counts(units, replicates, seed, documents) if units >= MIN_UNITS else ():
         for part, system in zip(parts, columns, strict=True):
-            # Not by BLAS, whose threads get in each other's way on a busy machine, for so narrow a product.
+            # Not by BLAS: for so narrow a product its threads slow each other down on a busy machine.
             part.append(_gaps(np.einsum("ru,uk->rk", resample_counts, system)))
     gaps = [_gaps(system.sum(axis=0)[None])[0] for system in columns]
     return [(own, np.concatenate(part)) for own, part in zip(gaps, parts, strict=True)]
 
 
 def _gaps(sums: Values) -> Values:
-    """Per row of summed parts and weight; NaN without weight."""
+    """Gaps per row of summed parts and weight; NaN for a weight of 0."""
     weight = sums[:, -1:]
     return np.asarray(np.where(weight > 0, sums[:, :-1] / np.maximum(weight, 1e-300), np.nan))
 
 
 def _gap_interval(gaps: Values, replicates: Values, n: int, clusters: int | None = None) -> Estimate:
-    """The sum of gaps without their signs, from redrawn gaps, one row per redrawn set.
+    """Conservative interval for the sum of absolute gaps, from bootstrap replicates of the gaps, one row per resample.
 
-    Noise makes every gap larger, so that this sum lies above the truth, redrawn ones lie above it once more, and their
-    percentiles miss a truth near 0 always. Instead, with γ for the true gaps: Σ|g| − Σ|γ| is Σ|g − γ| at most, which
-    gives the lower end, and no less than the noise along the gaps' own signs, which gives the upper. So the interval
-    covers 95 % or more, and holds 0 where all gaps may be noise.
+    Noise increases every absolute gap, so the plug-in sum is biased upwards, replicates are biased once more, and
+    percentiles always miss a true value near 0. Instead, with γ for the true gaps: Σ|g| − Σ|γ| is at most Σ|g − γ|,
+    which gives the lower end, and at least the noise along the gaps' own signs, which gives the upper. So the interval
+    covers 95 % or more, and contains 0 if all gaps may be noise.
     """
     value = float(np.abs(gaps).sum())
-    if not np.all(np.isfinite(replicates)):  # some redrawn sets have no such gaps
-        return Estimate(value, None, None, None, n, "gap-bootstrap", LEVEL, clusters)
+    if not np.all(np.isfinite(replicates)):  # some resamples have no such gaps
+        return Estimate(value, None, None, None, n=n, method="gap-bootstrap", level=LEVEL, clusters=clusters)
     noise = replicates - gaps
     below, above = expanded_tails(n if clusters is None else clusters)
     low = max(0.0, value - float(np.quantile(np.abs(noise).sum(axis=1), above)))
     high = max(value, value - float(np.quantile(noise @ np.sign(gaps), below)))
     error = float(np.std(np.abs(replicates).sum(axis=1), ddof=1))
-    return Estimate(value, error, low, high, n, "gap-bootstrap", LEVEL, clusters)
+    return Estimate(value, error, low, high, n=n, method="gap-bootstrap", level=LEVEL, clusters=clusters)
 
 
 @dataclass(frozen=True, slots=True)
 class GapNoise:
-    """What noise does to a sum of gaps in each redrawn set: at most (Σ|noise|), and along the gaps' own signs."""
+    """Noise of a sum of absolute gaps per resample: its bound Σ|noise|, and the noise along the gaps' own signs."""
 
     upper_bound: Values
     signed_sum: Values
 
 
 def gap_noise(gaps: Values, replicates: Values) -> GapNoise:
-    """From the gaps found and redrawn ones, one row per set."""
+    """The noise from the observed gaps and their bootstrap replicates, one row per resample."""
     noise = replicates - gaps
     return GapNoise(np.abs(noise).sum(axis=1), noise @ np.sign(gaps))
 
 
 def bootstrap_difference_test(found: Estimate, first: GapNoise, second: GapNoise) -> tuple[Estimate, float | None]:
-    """The difference of two such sums on the same documents, and the two-sided p of none.
+    """Difference of two such sums on the same documents, with a conservative interval and two-sided p-value.
 
-    The sum of the noisier system lies further above its truth, so that percentiles of redrawn differences find what is
-    not there. Both ends take the bounds of `_of_gaps` instead: the truth of the one sum may be lower by Σ|noise|, that
-    of the other higher by the noise along its signs. So the interval covers 95 % or more, and the test errs in 5 % or
-    less.
+    The sum of the noisier system is biased further upwards, so percentiles of resampled differences find spurious
+    effects. Both ends use the bounds of `_gap_interval` instead: one true sum may be lower by Σ|noise|, the other
+    higher by the noise along its signs. So the interval covers 95 % or more, and the type I error is 5 % or less.
 
     Args:
-        found: second less first, with its error and an interval of the wanted level.
-        first: noise in each redrawn set.
-        second: that of the second system, in the same sets.
+        found: second minus first, with its standard error and an interval of the desired level.
+        first: noise of the first system per resample.
+        second: noise of the second system, in the same resamples.
     """
     value, units = found.value, found.n if found.clusters is None else found.clusters
     down, up = second.upper_bound - first.signed_sum, first.upper_bound - second.signed_sum

@@ -1,7 +1,7 @@
-"""Do raters agree, beyond chance? Judges with people, or a model with itself under other prompts.
+"""Inter-rater agreement: percent agreement, Cohen's κ and Krippendorff's α, for judges, humans or repeated prompts.
 
-Share of agreeing pairs, Cohen's κ for two raters, Krippendorff's α for any number with ratings missing; each with a
-bootstrap interval over items.
+Cohen's κ is for two raters, Krippendorff's α for any number with missing ratings; each with a bootstrap interval over
+items.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 REPLICATES = 1000
 Scale = Literal["nominal", "ordinal", "interval"]
 Weights = Literal["none", "linear", "quadratic"]
-# A spread so small, beside what it is made of, is what rounding leaves of 0.
+# A variance this small relative to its terms is rounding error of 0.
 _TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class RaterAgreement:
-    """How far several raters agree on the same items.
+    """Agreement of several raters on the same items.
 
     Attributes:
         raters: their names.
-        items: items that two raters or more have rated.
-        share: of pairs of raters that agree on an item.
+        items: items rated by two raters or more.
+        share: share of rater pairs that agree on an item.
         alpha: Krippendorff's α of all raters together.
-        kappas: Cohen's κ of every two raters, on the items that both have rated.
+        kappas: Cohen's κ of every pair of raters, on the items that both have rated.
     """
 
     raters: tuple[str, ...]
@@ -56,13 +56,13 @@ class RaterAgreement:
 def rater_agreement(
     ratings: Mapping[str, Sequence[Hashable | None]], scale: Scale = "nominal", seed: int = 0
 ) -> RaterAgreement:
-    """Do judges agree, beyond chance? Share of agreeing pairs, Krippendorff's α, and Cohen's κ of every two.
+    """Percent agreement, Krippendorff's α, and Cohen's κ of every pair of raters.
 
     Args:
-        ratings: rater → a rating per item, in the same order of items; None where there is none.
-        scale: `nominal` for labels; `ordinal` for marks that can be sorted; `interval` for numbers whose distances
-            mean something. κ weighs disagreement by squared distance of the sorted marks on the last two.
-        seed: of the bootstrap.
+        ratings: rater → a rating per item, items in the same order; None for a missing rating.
+        scale: `nominal` for labels; `ordinal` for ranked marks; `interval` for numbers whose distances are meaningful.
+            On the last two, κ weights disagreement by the squared distance of the sorted marks.
+        seed: bootstrap seed.
     """
     names = tuple(ratings)
     if len(names) < 2:
@@ -83,12 +83,12 @@ def rater_agreement(
 def percent_agreement(
     ratings: Sequence[Sequence[Hashable | None]], seed: int = 0, clusters: Sequence[Hashable] | None = None
 ) -> Estimate:
-    """Share of pairs of raters that agree on an item, over items with two ratings or more.
+    """Percent agreement: share of rater pairs that agree on an item, over items with two ratings or more.
 
     Args:
-        ratings: per item, each rater's rating; None where it is missing.
-        seed: of the bootstrap.
-        clusters: the cluster of each item, to redraw whole clusters; None for single items.
+        ratings: per item, each rater's rating; None for a missing one.
+        seed: bootstrap seed.
+        clusters: the cluster of each item, to resample whole clusters; None to resample items.
     """
     import numpy as np
 
@@ -96,7 +96,7 @@ def percent_agreement(
     pairs = np.array([math.comb(sum(own.values()), 2) for own in rated.kinds])
     alike = np.array([sum(math.comb(count, 2) for count in own.values()) for own in rated.kinds])
     return _bootstrap_estimate(
-        rated.places, lambda counts: counts @ (alike / pairs) / counts.sum(axis=1), seed, rated.clusters
+        rated.item_kinds, lambda counts: counts @ (alike / pairs) / counts.sum(axis=1), seed, rated.clusters
     )
 
 
@@ -107,83 +107,85 @@ def cohen_kappa(
     seed: int = 0,
     clusters: Sequence[Hashable] | None = None,
 ) -> Estimate:
-    """Cohen's κ of two raters: agreement beyond what their habits alone would give. None where chance explains all.
+    """Cohen's κ of two raters: agreement beyond chance agreement. None if chance agreement is 1.
 
     Args:
         first: one rater's rating per item.
-        second: the other's, in the same order.
-        weights: `none`, or disagreement by distance or squared distance of sorted ratings.
-        seed: of the bootstrap.
-        clusters: the cluster of each item, to redraw whole clusters; None for single items.
+        second: the other rater's ratings, in the same order.
+        weights: `none`, or disagreement weighted by distance or squared distance of the sorted ratings.
+        seed: bootstrap seed.
+        clusters: the cluster of each item, to resample whole clusters; None to resample items.
     """
     if len(first) != len(second):
         raise length_error("second rater", len(second), len(first))
     if not first:
         return empty_estimate("bootstrap")
-    kappas, places = _kappas(first, second, weights)
-    return _bootstrap_estimate(places, kappas, seed, clusters)
+    kappas, item_cells = _kappas(first, second, weights)
+    return _bootstrap_estimate(item_cells, kappas, seed, clusters)
 
 
 def kappa_by_counts(first: Sequence[Hashable], second: Sequence[Hashable]) -> Callable[[Floats], Floats]:
-    """Cohen's κ of sets in which each item comes so often, one row per set; NaN where chance explains all."""
+    """Cohen's κ of resamples given as item counts, one row per resample; NaN if chance agreement is 1."""
     from assay.stats.bootstrap import group_sums
 
-    kappas, places = _kappas(first, second, "none")
-    counted = group_sums(places)
+    kappas, item_cells = _kappas(first, second, "none")
+    counted = group_sums(item_cells)
     return lambda resample_counts: kappas(counted(resample_counts))
 
 
 def _kappas(
     first: Sequence[Hashable], second: Sequence[Hashable], weights: Weights
 ) -> tuple[_Kappas, NDArray[np.int64]]:
-    """κ of counts of the cells that two raters' items fall into, and the cell of each item."""
+    """κ as a function of counts of the cells of the two raters' contingency table, and the cell of each item."""
     import numpy as np
 
     values = _values([first, second], is_sorted=weights != "none")
     size = len(values)
     cells = np.array([values[a] * size + values[b] for a, b in zip(first, second, strict=True)])
-    known, places = np.unique(cells, return_inverse=True)
-    return _Kappas(size, known, weights), places
+    known, item_cells = np.unique(cells, return_inverse=True)
+    return _Kappas(size, known, weights), item_cells
 
 
 def kappa_of_table(table: Sequence[Sequence[int]]) -> Estimate:
-    """Cohen's κ from counts, with its large-sample error: no resampling, for thousands of tables.
+    """Cohen's κ from a contingency table, with its large-sample standard error; no resampling, for thousands of tables.
 
     Equation 13 of Fleiss, Cohen and Everitt (1969), Psychological Bulletin 72, 323-327.
 
     Args:
-        table: how many items the first rater gave the row's rating and the second the column's.
+        table: number of items that the first rater gave the row's rating and the second the column's.
     """
     n = sum(map(sum, table))
     if not n:
         return empty_estimate("delta")
-    places = range(len(table))
+    labels = range(len(table))
     shares = [[count / n for count in row] for row in table]
     first, second = [sum(row) for row in shares], [sum(column) for column in zip(*shares, strict=True)]
-    seen, chance = sum(shares[i][i] for i in places), sum(first[i] * second[i] for i in places)
+    seen, chance = sum(shares[i][i] for i in labels), sum(first[i] * second[i] for i in labels)
     if chance >= 1:
-        return Estimate(None, None, None, None, n, "delta", LEVEL)
-    agreed = sum(shares[i][i] * ((1 - chance) - (second[i] + first[i]) * (1 - seen)) ** 2 for i in places)
-    differing = sum(shares[i][j] * (second[i] + first[j]) ** 2 for i in places for j in places if i != j)
-    whole = agreed + (1 - seen) ** 2 * differing
+        return Estimate(None, None, None, None, n=n, method="delta", level=LEVEL)
+    agreed = sum(shares[i][i] * ((1 - chance) - (second[i] + first[i]) * (1 - seen)) ** 2 for i in labels)
+    off_diagonal = sum(shares[i][j] * (second[i] + first[j]) ** 2 for i in labels for j in labels if i != j)
+    whole = agreed + (1 - seen) ** 2 * off_diagonal
     spread = whole - (seen * chance - 2 * chance + seen) ** 2
     value, error = (seen - chance) / (1 - chance), math.sqrt(max(0.0, spread) / n) / (1 - chance) ** 2
-    if spread <= _TOLERANCE * whole:  # all items agree, or a rater has one rating for all: the spread tells nothing
-        return Estimate(value, None, None, None, n, "delta", LEVEL)
-    reach = NormalDist().inv_cdf((1 + LEVEL) / 2) * error
-    return Estimate(value, error, max(-1.0, value - reach), min(1.0, value + reach), n, "delta", LEVEL)
+    if spread <= _TOLERANCE * whole:  # all items agree, or a rater gives one rating to all: the variance is unknown
+        return Estimate(value, None, None, None, n=n, method="delta", level=LEVEL)
+    half_width = NormalDist().inv_cdf((1 + LEVEL) / 2) * error
+    return Estimate(
+        value, error, max(-1.0, value - half_width), min(1.0, value + half_width), n=n, method="delta", level=LEVEL
+    )
 
 
 def clustered_kappa(first: Floats, second: Floats, units: NDArray[np.int64]) -> Estimate:
-    """Cohen's κ of outcomes of 0 and 1 in clusters, with its large-sample error: no resampling, for thousands of pairs.
+    """Cohen's κ of clustered 0/1 outcomes, with its large-sample standard error; no resampling, for thousands of pairs.
 
-    What each item adds to κ, by the delta method, is summed within clusters, as in `clustered.clustered_mean`; the
-    interval is Student's with clusters − 1 degrees.
+    Each item's influence on κ, by the delta method, is summed within clusters, as in `clustered.clustered_mean`; the
+    interval is Student's t with clusters − 1 degrees of freedom.
 
     Args:
-        first: one rater's outcomes; there is at least one.
-        second: the other's.
-        units: the cluster of each item as a number, none left out from 0 on.
+        first: one rater's outcomes; at least one.
+        second: the other rater's outcomes.
+        units: the cluster of each item, numbered from 0 without gaps.
     """
     import numpy as np
 
@@ -193,29 +195,29 @@ def clustered_kappa(first: Floats, second: Floats, units: NDArray[np.int64]) -> 
     p, q = float(first.mean()), float(second.mean())
     seen, chance = float((first == second).mean()), p * q + (1 - p) * (1 - q)
     if chance >= 1:
-        return Estimate(None, None, None, None, n, "clustered-delta", LEVEL, clusters)
+        return Estimate(None, None, None, None, n=n, method="clustered-delta", level=LEVEL, clusters=clusters)
     value = (seen - chance) / (1 - chance)
     by_chance = np.where(first == 1, q, 1 - q) + np.where(second == 1, p, 1 - p) - 2 * chance
     added = ((first == second) - seen) / (1 - chance) - (1 - seen) / (1 - chance) ** 2 * by_chance
     sums = np.bincount(units, added)
     spread = float((sums * sums).sum())
-    if clusters < 2 or spread <= _TOLERANCE * n:  # all items agree, or clusters are alike: the spread tells nothing
-        return Estimate(value, None, None, None, n, "clustered-delta", LEVEL, clusters)
+    if clusters < 2 or spread <= _TOLERANCE * n:  # all items agree, or clusters are alike: the variance is unknown
+        return Estimate(value, None, None, None, n=n, method="clustered-delta", level=LEVEL, clusters=clusters)
     error = math.sqrt(clusters / (clusters - 1) * spread) / n
-    reach = t_quantile(clusters - 1) * error
-    ends = max(-1.0, value - reach), min(1.0, value + reach)
-    return Estimate(value, error, *ends, n, "clustered-delta", LEVEL, clusters)
+    half_width = t_quantile(clusters - 1) * error
+    ends = max(-1.0, value - half_width), min(1.0, value + half_width)
+    return Estimate(value, error, *ends, n=n, method="clustered-delta", level=LEVEL, clusters=clusters)
 
 
 class _Kappas:
-    """κ of tables of counts, one table per row; columns are the cells that have any. No table of all pairs is made:
-    there may be thousands of labels."""
+    """Vectorised κ of contingency tables, one table per row; columns are the nonempty cells. The full table is never
+    built: there may be thousands of labels."""
 
     def __init__(self, size: int, known: NDArray[np.int64], weights: Weights) -> None:
         import numpy as np
 
         self.size, self.known, self.weights = size, known, weights
-        # Cells of one row are side by side, those of one column after reordering: sums of stretches.
+        # Cells of one row are adjacent, those of one column after reordering: sums of contiguous runs.
         self.by_column = np.argsort(known % size, kind="stable")
         self.rows, self.row_starts = np.unique(known // size, return_index=True)
         self.columns, self.column_starts = np.unique(known[self.by_column] % size, return_index=True)
@@ -228,7 +230,7 @@ class _Kappas:
 
         rows = np.add.reduceat(tables, self.row_starts, axis=1)
         columns = np.add.reduceat(np.take(tables, self.by_column, axis=1), self.column_starts, axis=1)
-        # Redrawn clusters differ in size, so every table has a total of its own.
+        # Resampled clusters differ in size, so every table has its own total.
         total = tables.sum(axis=1)
         return _beyond_chance(tables @ self.cost * total, self._expected(rows, columns, total))
 
@@ -238,11 +240,11 @@ class _Kappas:
 
         if self.weights == "none":
             return np.asarray(total**2 - (rows[:, self.row_shared] * columns[:, self.column_shared]).sum(axis=1))
-        if self.weights == "quadratic":  # distances from the rows' mean: those of rows and columns add up
+        if self.weights == "quadratic":  # distances from the rows' mean: the row and column terms add up
             mean = (rows @ self.rows / total)[:, None]
             apart = (rows * (self.rows - mean) ** 2).sum(axis=1) + (columns * (self.columns - mean) ** 2).sum(axis=1)
             return np.asarray(total * apart)
-        # A pair i < j is parted by every step from i up to j.
+        # The distance of a pair i < j is the number of steps from i to j.
         below = np.zeros((2, len(rows), self.size))
         below[0][:, self.rows], below[1][:, self.columns] = rows, columns
         below = below.cumsum(axis=2)
@@ -256,34 +258,34 @@ def krippendorff_alpha(
     seed: int = 0,
     clusters: Sequence[Hashable] | None = None,
 ) -> Estimate:
-    """Krippendorff's α: 1 less observed over expected disagreement. None where all ratings are equal.
+    """Krippendorff's α: 1 minus observed over expected disagreement. None if all ratings are equal.
 
-    Items with fewer than two ratings say nothing and do not count.
+    Items with fewer than two ratings are not used.
 
     Args:
-        ratings: per item, each rater's rating; None where it is missing.
+        ratings: per item, each rater's rating; None for a missing one.
         scale: `nominal`, `ordinal` (ratings that can be sorted) or `interval` (numbers).
-        seed: of the bootstrap.
-        clusters: the cluster of each item, to redraw whole clusters; None for single items.
+        seed: bootstrap seed.
+        clusters: the cluster of each item, to resample whole clusters; None to resample items.
     """
     rated = _rated(ratings, clusters)
     if not rated.kinds:
         return empty_estimate("bootstrap")
     if scale == "interval":
-        return _bootstrap_estimate(rated.places, _interval_alpha(rated.kinds), seed, rated.clusters)
+        return _bootstrap_estimate(rated.item_kinds, _interval_alpha(rated.kinds), seed, rated.clusters)
     used = _Used(rated.kinds, _values(list(map(list, rated.kinds)), is_sorted=scale == "ordinal"))
     alphas = used.ordinal_alphas if scale == "ordinal" else used.nominal_alphas
-    return _bootstrap_estimate(rated.places, alphas, seed, rated.clusters, len(used.kinds))
+    return _bootstrap_estimate(rated.item_kinds, alphas, seed, rated.clusters, len(used.kinds))
 
 
 class _Used:
-    """Which values each kind of item has, and how often: one entry for each, sorted by value. α of sets in which kinds
-    come so often, one row per set. Memory goes with the entries: there may be as many values as items."""
+    """Vectorised α of resamples given as counts of item kinds, one row per resample. Sparse: one entry per kind and
+    value, sorted by value, with its frequency, since there may be as many values as items."""
 
     def __init__(self, kinds: Sequence[Counter[Hashable]], values: dict[Hashable, int]) -> None:
         import numpy as np
 
-        entries = [(values[v], place, often) for place, own in enumerate(kinds) for v, often in own.items()]
+        entries = [(values[v], index, often) for index, own in enumerate(kinds) for v, often in own.items()]
         found = np.array(sorted(entries), dtype=np.int64)
         self.values, self.kinds, self.often = found[:, 0], found[:, 1], found[:, 2].astype(np.float64)
         self.starts = np.flatnonzero(np.diff(self.values, prepend=-1))
@@ -300,8 +302,8 @@ class _Used:
         return _beyond_chance(seen * (total - 1), total**2 - (self._used(counts) ** 2).sum(axis=1))
 
     def ordinal_alphas(self, counts: Floats) -> Floats:
-        """Distances are those of ranks, which depend on how often each value is used: Σ(a − b)² over all pairs of m
-        ranks is 2·(m·Σa² − (Σa)²)."""
+        """Ordinal distances depend on how often each value is used: Σ(a − b)² over all pairs of m ranks is
+        2·(m·Σa² − (Σa)²)."""
         import numpy as np
 
         used, total = self._used(counts), counts @ self.sizes
@@ -315,18 +317,18 @@ class _Used:
         return _beyond_chance(seen * (total - 1), chance)
 
     def _used(self, counts: Floats) -> Floats:
-        """How often each value is used in each set."""
+        """Frequency of each value in each resample."""
         import numpy as np
 
         return np.asarray(np.add.reduceat(counts[:, self.kinds] * self.often, self.starts, axis=1))
 
 
 def _interval_alpha(kinds: Sequence[Counter[Hashable]]) -> Callable[[Floats], Floats]:
-    """Columns: a kind's squared distances, its ratings, their sum and their squares' sum."""
+    """α on the interval scale. Columns: a kind's squared distances, ratings, sum and sum of squares."""
     import numpy as np
 
     numbers = [[_number(value) for value in own.elements()] for own in kinds]
-    # Distances do not change when all move together, and large numbers would lose digits.
+    # Distances are invariant to shifts, and large numbers would lose digits.
     middle = math.fsum(value for own in numbers for value in own) / sum(len(own) for own in numbers)
     columns = np.empty((len(kinds), 4))
     for row, own in zip(columns, numbers, strict=True):
@@ -338,7 +340,7 @@ def _interval_alpha(kinds: Sequence[Counter[Hashable]]) -> Callable[[Floats], Fl
         sums = counts @ columns
         n = sums[:, 1]
         chance = 2 * (n * sums[:, 3] - sums[:, 2] ** 2)
-        # Equal ratings leave a hair of rounding where nothing is expected to differ.
+        # Equal ratings leave rounding error where the expected disagreement is 0.
         chance = np.where(chance > 1e-12 * n * sums[:, 3], chance, 0.0)
         return _beyond_chance(sums[:, 0] * (n - 1), chance)
 
@@ -346,7 +348,7 @@ def _interval_alpha(kinds: Sequence[Counter[Hashable]]) -> Callable[[Floats], Fl
 
 
 def _beyond_chance(seen: Floats, chance: Floats) -> Floats:
-    """1 − seen/chance; NaN where chance has no disagreement to offer."""
+    """1 − observed/expected disagreement; NaN if the expected disagreement is 0."""
     import numpy as np
 
     return np.asarray(np.where(chance > 0, 1 - seen / np.where(chance > 0, chance, 1.0), np.nan))
@@ -359,14 +361,14 @@ def _bootstrap_estimate(
     clusters: Sequence[Hashable] | None = None,
     cells: int = 0,
 ) -> Estimate:
-    """A statistic of how many items of each kind there are, with items or whole clusters redrawn.
+    """Bootstrap estimate of a statistic of the counts of item kinds, resampling items or whole clusters.
 
     Args:
-        kinds: the kind of each item as a number, none left out from 0 on: items of one kind are rated alike.
-        statistic: of many redrawn sets at once, one row per set; NaN where it is undefined.
-        seed: of the bootstrap.
-        clusters: the cluster of each item; None for single items.
-        cells: what the statistic makes of a row, where that is more than items; bounds the memory.
+        kinds: the kind of each item, numbered from 0 without gaps: items of one kind have the same ratings.
+        statistic: vectorised over resamples, one row each; NaN where it is undefined.
+        seed: bootstrap seed.
+        clusters: the cluster of each item; None to resample items.
+        cells: cells that the statistic needs per row, if more than items; bounds the memory.
     """
     import numpy as np
 
@@ -388,7 +390,7 @@ def _bootstrap_estimate(
 
 
 def _bootstrap_counts(kinds: NDArray[np.int64], seed: int, cells: int) -> Iterator[Floats]:
-    """How often each kind is drawn, in blocks of rows: multinomial, which is quick where there are few."""
+    """Multinomial bootstrap counts of each kind, in blocks of rows; fast if there are few kinds."""
     import numpy as np
 
     from assay.stats.bootstrap import prefers_multinomial, row_blocks
@@ -399,8 +401,8 @@ def _bootstrap_counts(kinds: NDArray[np.int64], seed: int, cells: int) -> Iterat
         if prefers_multinomial(size, n):
             yield generator.multinomial(n, counts / n, size=rows).astype(np.float64)
         else:
-            places = np.take(kinds, generator.integers(0, n, size=(rows, n))) + size * np.arange(rows)[:, None]
-            yield np.bincount(places.reshape(-1), minlength=rows * size).reshape(rows, size).astype(np.float64)
+            codes = np.take(kinds, generator.integers(0, n, size=(rows, n))) + size * np.arange(rows)[:, None]
+            yield np.bincount(codes.reshape(-1), minlength=rows * size).reshape(rows, size).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,13 +410,13 @@ class _Rated:
     """The items with two ratings or more.
 
     Attributes:
-        kinds: value → how often an item has it, once for all items that are rated alike.
-        places: the kind of each item.
-        clusters: the cluster of each item, if it is known.
+        kinds: value → frequency, once for all items with the same ratings.
+        item_kinds: the kind of each item.
+        clusters: the cluster of each item, if known.
     """
 
     kinds: list[Counter[Hashable]]
-    places: NDArray[np.int64]
+    item_kinds: NDArray[np.int64]
     clusters: list[Hashable] | None
 
 
@@ -424,21 +426,23 @@ def _rated(ratings: Sequence[Sequence[Hashable | None]], clusters: Sequence[Hash
     if clusters is not None and len(clusters) != len(ratings):
         raise length_error("clusters", len(clusters), len(ratings))
     present = [Counter(value for value in own if value is not None) for own in ratings]
-    kept = [place for place, own in enumerate(present) if own.total() > 1]
-    alike = [frozenset(present[place].items()) for place in kept]
+    multiply_rated = [index for index, own in enumerate(present) if own.total() > 1]
+    alike = [frozenset(present[index].items()) for index in multiply_rated]
     kinds = [Counter(dict(own)) for own in dict.fromkeys(alike)]
     return _Rated(
-        kinds, cluster_indices(alike, len(kept)), None if clusters is None else [clusters[place] for place in kept]
+        kinds,
+        cluster_indices(alike, len(multiply_rated)),
+        None if clusters is None else [clusters[index] for index in multiply_rated],
     )
 
 
 def _values(rows: Sequence[Sequence[Hashable]], is_sorted: bool) -> dict[Hashable, int]:
-    """Value → its number, by size where asked."""
+    """Value → its number; sorted by value on request."""
     found = dict.fromkeys(value for row in rows for value in row)
     if not is_sorted:
-        return {value: place for place, value in enumerate(found)}
+        return {value: index for index, value in enumerate(found)}
     try:
-        return {value: place for place, value in enumerate(sorted(found))}  # type: ignore[type-var]
+        return {value: index for index, value in enumerate(sorted(found))}  # type: ignore[type-var]
     except TypeError:
         kinds = ", ".join(sorted({type(value).__name__ for value in found}))
         raise DataError(Fault("agreement", f"ratings of kinds {kinds}", "ratings that can be sorted")) from None

@@ -1,7 +1,6 @@
-"""Does a model know what it knows? Confidences from 0 to 1 against hits.
+"""Calibration: reliability diagrams, and accuracy against coverage, from confidences and 0/1 correctness.
 
-Reliability tables, and accuracy over coverage. Documents of equal confidence are never told apart by their order: they
-share a bin, and count as their mean.
+Documents of equal confidence are never distinguished by their order: they share a bin, and count as their mean.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ BINS = 10
 def reliability_table(
     confidences: Sequence[float], hits: Sequence[float], bins: int = BINS
 ) -> tuple[ReliabilityBin, ...]:
-    """Documents in bins of equal mass, from the least sure to the surest; ties can leave fewer bins than asked for."""
+    """Reliability diagram in bins of equal mass, from lowest to highest confidence; ties can leave fewer bins."""
     import numpy as np
 
     if bins < 1:
@@ -28,19 +27,29 @@ def reliability_table(
     if not len(sure):
         return ()
     _, group, counts = np.unique(sure, return_inverse=True, return_counts=True)
-    middles = np.cumsum(counts) - counts / 2  # of each tied group's ranks
-    places = np.minimum((middles * bins / len(sure)).astype(np.int64), bins - 1)[group]
+    middles = np.cumsum(counts) - counts / 2  # the middle rank of each tied group
+    bin_indices = np.minimum((middles * bins / len(sure)).astype(np.int64), bins - 1)[group]
     found = []
-    for place in np.unique(places):
-        own, right = sure[places == place], hit[places == place]
+    for index in np.unique(bin_indices):
+        own, right = sure[bin_indices == index], hit[bin_indices == index]
         n, accuracy = len(own), float(right.mean())
-        ends = wilson_interval(float(right.sum()), n)
-        found.append(ReliabilityBin(float(own.min()), float(own.max()), float(own.mean()), accuracy, *ends, n))
+        low, high = wilson_interval(float(right.sum()), n)
+        found.append(
+            ReliabilityBin(
+                least=float(own.min()),
+                most=float(own.max()),
+                confidence=float(own.mean()),
+                accuracy=accuracy,
+                low=low,
+                high=high,
+                n=n,
+            )
+        )
     return tuple(found)
 
 
 def risk_coverage(confidences: Sequence[float], hits: Sequence[float]) -> tuple[CoveragePoint, ...]:
-    """Accuracy on the surest 1, 2, … n documents."""
+    """Risk-coverage curve: accuracy on the 1, 2, … n most confident documents."""
     import numpy as np
 
     sure, hit = checked(confidences, hits)
@@ -49,7 +58,7 @@ def risk_coverage(confidences: Sequence[float], hits: Sequence[float]) -> tuple[
     order = np.argsort(-np.array(sure), kind="stable")
     ranked = np.array(sure)[order]
     _, group, counts = np.unique(-ranked, return_inverse=True, return_counts=True)
-    # In any order of a tied group, each of its places holds the group's mean on average.
+    # In random order, every rank of a tied group has the group's mean in expectation.
     expected = (np.bincount(group, weights=np.array(hit)[order]) / counts)[group]
     ranks = np.arange(1, len(sure) + 1)
     rows = zip(ranks / len(sure), np.cumsum(expected) / ranks, ranked, strict=True)
@@ -57,7 +66,7 @@ def risk_coverage(confidences: Sequence[float], hits: Sequence[float]) -> tuple[
 
 
 def checked(confidences: Sequence[float], hits: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Confidences and hits as numbers, one of each per document."""
+    """Validates confidences and 0/1 correctness, one of each per document."""
     if len(confidences) != len(hits):
         raise length_error("hits", len(hits), len(confidences))
     hit = [float(value) for value in hits]

@@ -1,4 +1,4 @@
-"""Means of documents that come in clusters: questions on one passage, variants of one item.
+"""Cluster-robust standard errors of means and ratios: questions on one passage, variants of one item.
 
 Documents of a cluster tend to be right or wrong together, so the number of clusters counts, not that of documents.
 """
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Below this many clusters the clustered error itself is known too badly.
+# With fewer clusters the cluster-robust error itself is too uncertain.
 FEW_CLUSTERS = 20
-# Residuals of equal values are not quite 0.
+# Rounding error of the residuals of equal values.
 _TOLERANCE = 1e-12
 
 
@@ -37,11 +37,10 @@ class ClusteredEstimate:
     """An estimate on clustered documents.
 
     Attributes:
-        estimate: value, clustered error and interval; error and interval are None where one cluster cannot tell them.
-            Its method is `clustered-t`, `clustered-wilson` for values from 0 to 1, or `wilson-clusters` where the error
-            is 0.
-        clusters: how many there are.
-        is_few: whether they are too few to trust error and interval.
+        estimate: value, cluster-robust standard error and interval; both None for a single cluster. The method is
+            `clustered-t`, `clustered-wilson` for values from 0 to 1, or `wilson-clusters` if the standard error is 0.
+        clusters: number of clusters.
+        has_few_clusters: whether there are too few clusters to trust standard error and interval.
     """
 
     estimate: Estimate
@@ -50,10 +49,10 @@ class ClusteredEstimate:
 
 
 def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable]) -> ClusteredEstimate:
-    """The mean over documents, with the error that clusters leave and Student's interval with clusters − 1 degrees.
+    """Mean over documents, with cluster-robust standard error and Student's t interval (clusters − 1 degrees).
 
-    Values from 0 to 1 get Wilson's interval as of so many independent outcomes as have that error. Outcomes of 0 and 1
-    whose clustered error is 0, such as all equal, get Wilson's interval as of one document per cluster.
+    Values from 0 to 1 get a Wilson interval with the effective sample size that the error implies. 0/1 outcomes
+    with a clustered error of 0, such as all equal, get the Wilson interval of one document per cluster.
 
     Args:
         values: one per document.
@@ -68,7 +67,7 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Clu
     if is_binary(data) and not error and (count > 1 or len(set(data)) == 1):
         ends = wilson_interval(mean * count, count)
         return _estimate(mean, error, ends, len(data), "wilson-clusters", count)
-    error = error or None  # clusters that are alike say nothing of how far another would lie from them
+    error = error or None  # identical clusters say nothing about how far another would be
     if error and is_bounded(data):
         return _estimate(mean, error, bounded_interval(mean, error, count - 1), len(data), "clustered-wilson", count)
     return _estimate(mean, error, _student(mean, error, count), len(data), "clustered-t", count)
@@ -77,11 +76,11 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Clu
 def clustered_ratio(
     numerators: Sequence[float], denominators: Sequence[float], clusters: Sequence[Hashable]
 ) -> ClusteredEstimate:
-    """Σa/Σb. Error by the delta method: the residuals a − r·b, summed within clusters; Student's interval.
+    """Ratio of sums Σa/Σb. Delta-method error from the residuals a − r·b, summed within clusters; Student's t interval.
 
     Args:
         numerators: one per document.
-        denominators: likewise.
+        denominators: one per document.
         clusters: the cluster of each document.
     """
     top, bottom = require_finite(numerators, "clustered ratio"), require_finite(denominators, "clustered ratio")
@@ -96,11 +95,11 @@ def clustered_ratio(
 
 
 def clustered_error(values: NDArray[np.float64], units: NDArray[np.int64]) -> float | None:
-    """The clustered standard error of a mean, on arrays, for thousands of pairs; None for one cluster.
+    """Cluster-robust standard error of a mean, on arrays, for thousands of pairs; None for a single cluster.
 
     Args:
         values: finite, one per document.
-        units: the cluster of each document as a number, none left out from 0 on.
+        units: the cluster of each document, numbered from 0 without gaps.
     """
     import numpy as np
 
@@ -112,19 +111,21 @@ def _estimate(
 ) -> ClusteredEstimate:
     low, high = ends if ends is not None else (None, None)
     return ClusteredEstimate(
-        Estimate(value, error, low, high, n, method, LEVEL, clusters), clusters, clusters < FEW_CLUSTERS
+        Estimate(value, error, low, high, n=n, method=method, level=LEVEL, clusters=clusters),
+        clusters,
+        clusters < FEW_CLUSTERS,
     )
 
 
 def _student(mean: float, error: float | None, clusters: int) -> tuple[float, float] | None:
     if error is None:
         return None
-    reach = t_quantile(clusters - 1) * error
-    return mean - reach, mean + reach
+    half_width = t_quantile(clusters - 1) * error
+    return mean - half_width, mean + half_width
 
 
 def _error(sums: Sequence[float], n: int) -> float | None:
-    """Root of C/(C−1) times the squared residual sums, over n; None for one cluster."""
+    """Root of C/(C−1) times the sum of squared cluster residual sums, over n; None for a single cluster."""
     count = len(sums)
     if count < 2:
         return None
@@ -133,7 +134,7 @@ def _error(sums: Sequence[float], n: int) -> float | None:
 
 
 def _residual_sums(data: Sequence[float], clusters: Sequence[Hashable]) -> list[float]:
-    """Per cluster, the sum of its documents' distances from the mean."""
+    """Per cluster, the sum of its documents' deviations from the mean."""
     mean = math.fsum(data) / len(data) if data else 0.0
     return list(_sums([value - mean for value in data], clusters).values())
 

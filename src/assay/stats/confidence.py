@@ -1,7 +1,7 @@
-"""Measures of confidence against hits with bootstrap intervals: those of `calibration`, of many redrawn sets at once.
+"""Confidence metrics (adaptive ECE, AUROC, AURC, selective accuracy) with bootstrap intervals.
 
-Documents are sorted by confidence once. A redrawn set is then how often each is drawn, and every measure is a matter of
-running sums: no set is sorted again.
+Documents are sorted by confidence once. A resample is then a vector of counts, and every metric a matter of
+cumulative sums: no resample is sorted again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-    # (confidence of each tied group, documents in it per set, hits in it per set) → the measure per set
+    # (confidence of each tied group, its documents per resample, its hits per resample) → the metric per resample
     _Measure = Callable[[Floats, Floats, Floats], Floats]
 
 REPLICATES = 1000
@@ -34,17 +34,17 @@ def confidence_estimate(
     clusters: Sequence[Hashable] | None = None,
     seed: int = 0,
 ) -> Estimate:
-    """A measure with bootstrap error and interval over documents; nulls where it is undefined.
+    """A confidence metric with bootstrap standard error and interval over documents; None where it is undefined.
 
-    Percentiles; for `ece_adaptive`, whose noise is all upward, the ends of `gaps.gaps_estimate`.
+    Percentile intervals; for `ece_adaptive`, which noise biases upwards, those of `absolute_gaps`.
 
     Args:
         confidences: from 0 to 1.
         hits: 0 or 1, in the same order.
         measure: `ece_adaptive`, `auroc`, `aurc` or `selective_acc`.
-        coverage: of `selective_acc`, the share of documents to answer.
-        clusters: the cluster of each document, to redraw whole clusters; None for single documents.
-        seed: of the bootstrap.
+        coverage: for `selective_acc`, the share of documents to answer.
+        clusters: the cluster of each document, to resample whole clusters; None to resample documents.
+        seed: bootstrap seed.
     """
     import numpy as np
 
@@ -63,7 +63,16 @@ def confidence_estimate(
     statistic = measure_by_counts(sure[order], hit[order], measure, coverage)
     value, cluster_count = float(statistic(np.ones((1, n)))[0]), None if clusters is None else count
     if math.isnan(value) or count < MIN_UNITS:
-        return Estimate(None if math.isnan(value) else value, None, None, None, n, method, LEVEL, cluster_count)
+        return Estimate(
+            None if math.isnan(value) else value,
+            None,
+            None,
+            None,
+            n=n,
+            method=method,
+            level=LEVEL,
+            clusters=cluster_count,
+        )
     replicates = [
         statistic(resample_counts if clusters is None else np.take(resample_counts, units, axis=1))
         for resample_counts in bootstrap_counts(count, REPLICATES, seed, n)
@@ -74,13 +83,13 @@ def confidence_estimate(
 def measure_by_counts(
     sure: Floats, hit: Floats, measure: str, coverage: float | None = None
 ) -> Callable[[Floats], Floats]:
-    """The measure of sets in which each document comes so often, one row per set; NaN where it is undefined.
+    """The metric of resamples given as document counts, one row per resample; NaN where it is undefined.
 
     Args:
         sure: confidence of each document.
         hit: 0 or 1.
         measure: `auroc`, `aurc` or `selective_acc`.
-        coverage: of `selective_acc`.
+        coverage: for `selective_acc`.
     """
     import numpy as np
 
@@ -101,7 +110,7 @@ def measure_by_counts(
 
 
 def gap_contributions(sure: Floats, hit: Floats) -> Floats:
-    """What each document brings to each bin of `ece_adaptive`, one row per document."""
+    """Each document's contribution to each bin of `ece_adaptive`, one row per document."""
     import numpy as np
 
     parts = np.zeros((len(sure), BINS))
@@ -123,7 +132,7 @@ def _measure(name: str, coverage: float | None) -> _Measure:
 
 
 def _bins(sure: Floats) -> NDArray[np.int64]:
-    """Bins of equal mass, as `calibration.reliability_table` makes them: a tied group goes where its middle rank is."""
+    """Bins of equal mass, as in `calibration.reliability_table`: a tied group goes to the bin of its middle rank."""
     import numpy as np
 
     _, group, counts = np.unique(sure, return_inverse=True, return_counts=True)
@@ -143,7 +152,7 @@ def _auroc(sure: Floats, counts: Floats, hits: Floats) -> Floats:
 
 
 def _selective(counts: Floats, hits: Floats, coverage: float) -> Floats:
-    """Hits among the surest: those of whole groups, and of the last group as many as are left on average."""
+    """Hits among the most confident: those of whole tied groups, and of the last group its expected share."""
     import numpy as np
 
     before, own, found = _ranked(counts, hits)
@@ -156,13 +165,13 @@ def _selective(counts: Floats, hits: Floats, coverage: float) -> Floats:
 
 
 def _risk(sure: Floats, counts: Floats, hits: Floats) -> Floats:
-    """AURC. Within a group hits grow by its mean m, so accuracies at ranks a+1 … b sum up to
+    """AURC. Within a tied group hits grow by its mean m, so the accuracies at ranks a+1 … b sum to
     (H − m·a)·(1/(a+1) + … + 1/b) + m·(b − a), with H hits before it."""
     import numpy as np
 
     n, total = counts.sum(axis=1), hits.sum(axis=1)
     harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, int(n.max()) + 1))])
-    # In place where it can be: fresh memory takes longer than the sums.
+    # In place where possible: allocating memory takes longer than the sums.
     above = np.cumsum(counts, axis=1)
     np.subtract(n[:, None], above, out=above)
     reached = np.take(harmonic, above.astype(np.int64))
@@ -172,12 +181,12 @@ def _risk(sure: Floats, counts: Floats, hits: Floats) -> Floats:
     rest = np.subtract(total[:, None], above, out=above)
     first = rest[:, 0] * (harmonic[n.astype(np.int64)] - reached[:, 0])
     sums = np.einsum("rg,rg->r", rest[:, 1:], reached[:, :-1] - reached[:, 1:]) + first
-    # m·(b − a) are the group's hits: all of them together.
+    # Σ m·(b − a) over all groups is the total number of hits.
     return np.asarray(1 - (sums + total) / n)
 
 
 def _ranked(counts: Floats, hits: Floats) -> tuple[Floats, Floats, Floats]:
-    """From the surest group on: documents before it, its documents, its hits."""
+    """From the most confident group on: documents before it, its documents, its hits."""
     import numpy as np
 
     own, found = counts[:, ::-1], hits[:, ::-1]

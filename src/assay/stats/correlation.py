@@ -1,19 +1,19 @@
-"""Do two lists put things into the same order? Spearman's ρ and Kendall's τ-b, with p-values that few pairs can bear.
+"""Rank correlation: Spearman's ρ and Kendall's τ-b, with p-values that are valid for few pairs.
 
-Up to seven pairs all orders are tried: the usual approximations give a perfect ρ of three pairs a p of 0, where one
-order in three is as extreme. Above that no p is below the share of the two perfect orders.
+With up to seven pairs, the permutation test is exact: the usual approximations give a perfect ρ of three pairs a p of
+0, although one order in three is as extreme. With more pairs, p is at least the share of the two perfect orders.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 from typing import Any
 
 from assay.core.errors import DataError, Fault
-from assay.core.matrices import Correlation
 from assay.stats.multiple_testing import SMALLEST_P
 
 MIN_UNITS = 3
@@ -22,8 +22,34 @@ MAX_PERMUTED = 7
 _TOLERANCE = 1e-9
 
 
+# The least n at which 2 / n!, the p of a perfect rank correlation, is below 0.05.
+MIN_PAIRS_FOR_SIGNIFICANCE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """How far two lists agree in order.
+
+    Attributes:
+        value: from −1 to 1; None below three pairs, or where one list is constant.
+        p: two-sided probability of a value so far from 0 if the lists had nothing to do with each other.
+        n: pairs.
+        method: of the p-value: `permutation` (all orders tried), `exact`, `t` or `normal`; `none` without a value.
+    """
+
+    value: float | None
+    p: float | None
+    n: int
+    method: str
+
+    @property
+    def has_too_few_pairs(self) -> bool:
+        """Whether even a perfect order of so few pairs would not be beyond chance: of four, 2 of 24 are perfect."""
+        return self.n < MIN_PAIRS_FOR_SIGNIFICANCE
+
+
 def spearman(a: Sequence[float], b: Sequence[float]) -> Correlation:
-    """Spearman's ρ: Pearson's correlation of ranks, ties at their mean rank."""
+    """Spearman's ρ: Pearson's correlation of ranks, with mean ranks for ties."""
     if _says_nothing(a, b):
         return Correlation(None, None, len(a), "none")
     from scipy import stats
@@ -39,14 +65,14 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> Correlation:
 
 
 def kendall(a: Sequence[float], b: Sequence[float]) -> Correlation:
-    """Kendall's τ-b: pairs in the same order less pairs in the opposite one, with ties allowed for."""
+    """Kendall's τ-b: concordant minus discordant pairs, corrected for ties."""
     if _says_nothing(a, b):
         return Correlation(None, None, len(a), "none")
     import numpy as np
     from scipy import stats
 
     has_ties = len(set(a)) < len(a) or len(set(b)) < len(b)
-    # Scipy's own rule, said here so that the method can be named.
+    # scipy's own rule, repeated here so that the method can be named.
     is_exact = not has_ties and len(a) <= 33
     found = stats.kendalltau(a, b, method="exact" if is_exact else "asymptotic")
     value = float(found.statistic)
@@ -64,13 +90,13 @@ def _says_nothing(a: Sequence[float], b: Sequence[float]) -> bool:
         raise DataError(Fault("correlation", f"lists of {len(a)} and {len(b)} values", "one value of each per pair"))
     if not all(map(math.isfinite, (*a, *b))):
         raise DataError(
-            Fault("correlation", "values that are no finite numbers", "finite ones", "Leave their pairs out")
+            Fault("correlation", "values that are not finite numbers", "finite ones", "Leave their pairs out")
         )
     return len(a) < MIN_UNITS or len(set(a)) == 1 or len(set(b)) == 1
 
 
 def _smallest(n: int) -> float:
-    """The share of the same and the opposite order among all; more than that are as extreme where values are tied."""
+    """The share of the identical and the reversed order among all orders; with ties more orders are as extreme."""
     return max(2 / math.factorial(n), SMALLEST_P)
 
 

@@ -1,8 +1,8 @@
-"""lm-eval's bootstrap error, with its very random stream.
+"""lm-eval's bootstrap standard error, reproduced with the same random stream.
 
-lm-eval draws with Python's generator in chunks of 1000 replicates, chunk i seeded with i. numpy's Mersenne Twister,
-given the same state, yields the same numbers, so the replicates agree and come many at a time. Chunks are independent:
-each processor core draws some of them, in threads, as numpy lets go of the interpreter while it works.
+lm-eval draws with Python's generator in chunks of 1000 replicates, chunk i seeded with i. numpy's Mersenne Twister in
+the same state yields the same numbers, so the replicates agree and are drawn many at a time. Chunks are independent:
+they are drawn in threads on all processor cores, since numpy releases the GIL.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def harness_stderr(
 
     Args:
         values: one row per document.
-        statistic: of many resampled sets of documents at once.
+        statistic: vectorised over resamples of documents.
         iterations: replicates.
-        report: hears how far it has come; called from this thread.
+        report: progress callback; called from this thread.
     """
     n = len(values)
     if n <= 1 or iterations <= 1:
@@ -48,7 +48,7 @@ def harness_stderr(
     stopped = Event()
 
     def replicates(number: int) -> list[Values]:
-        blocks = takewhile(lambda block: not stopped.is_set(), _places(number, chunk, n))
+        blocks = takewhile(lambda block: not stopped.is_set(), _resample_indices(number, chunk, n))
         with np.errstate(invalid="ignore"):  # infinite values give NaN, as in lm-eval
             return [statistic(take_rows(values, block)) for block in blocks]
 
@@ -58,7 +58,7 @@ def harness_stderr(
             for number, found in enumerate(pool.map(replicates, range(chunks)), start=1):
                 parts.extend(found)
                 report(RESAMPLES, number * chunk, chunks * chunk)
-        except BaseException:  # Ctrl-C among them: chunks that have begun end with their block
+        except BaseException:  # including Ctrl-C: chunks that have started finish their block
             stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -66,8 +66,8 @@ def harness_stderr(
         return float(np.std(np.concatenate(parts), ddof=1))
 
 
-def _places(seed: int, replicates: int, n: int) -> Iterator[NDArray[np.int64]]:
-    """The documents of each replicate: blocks of rows."""
+def _resample_indices(seed: int, replicates: int, n: int) -> Iterator[NDArray[np.int64]]:
+    """The document indices of each replicate, in blocks of rows."""
     generator = _python_stream(seed)
     for rows in row_blocks(replicates, n):
         shares = generator.random_sample((rows, n))
@@ -76,7 +76,7 @@ def _places(seed: int, replicates: int, n: int) -> Iterator[NDArray[np.int64]]:
 
 
 def _python_stream(seed: int) -> np.random.RandomState:
-    """numpy's generator in the state of Python's after seeding."""
+    """numpy's generator in the state of Python's generator after seeding."""
     _, words, _ = random.Random(seed).getstate()
     stream = np.random.RandomState()
     stream.set_state(("MT19937", np.array(words[:-1], dtype=np.uint32), int(words[-1]), 0, 0.0))
@@ -84,5 +84,5 @@ def _python_stream(seed: int) -> np.random.RandomState:
 
 
 def _cores() -> int:
-    """Processor cores that this process may use."""
+    """Processor cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,7 +1,7 @@
-"""Several answers to each document: pass@k, pass^k, G-pass@k, mean@k, maj@k without bias.
+"""Unbiased estimators over several draws per document: pass@k, pass^k, G-pass@k, mean@k, maj@k.
 
-Each is the expectation over k of the document's n draws, taken without replacement; None where n is below k. The
-document stays the unit: errors are those over documents.
+Each is the expectation over k of the document's n draws, sampled without replacement; None if n is below k. The
+document is the unit: standard errors are over documents.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     import numpy as np
 
 MAJORITY_DRAWS = 10_000
-# maj@k is counted exactly while draws × k² is no more than this (some hundredths of a second).
+# maj@k is computed exactly while draws × k² is at most this (some hundredths of a second).
 MAX_EXACT_WORK = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class DrawsEstimate:
-    """A mean over documents of something that takes k draws.
+    """A mean over documents of a statistic of k draws.
 
     Attributes:
-        estimate: over the documents that have k draws.
-        left_out: documents that have fewer.
+        estimate: over the documents with at least k draws.
+        left_out: number of documents with fewer.
     """
 
     estimate: Estimate
@@ -38,7 +38,7 @@ class DrawsEstimate:
 
 
 def pass_at_k(n: int, right: int, k: int) -> float | None:
-    """Probability that one of k draws is right: 1 − C(n−c, k)/C(n, k), as in Chen et al. (2021)."""
+    """pass@k, the probability that one of k draws is right: 1 − C(n−c, k)/C(n, k), as in Chen et al. (2021)."""
     if not _enough(n, right, k):
         return None
     return 1.0 - math.comb(n - right, k) / math.comb(n, k)
@@ -50,13 +50,13 @@ def pass_hat_k(n: int, right: int, k: int) -> float | None:
 
 
 def g_pass_at_k(n: int, right: int, k: int, share: float) -> float | None:
-    """G-pass@k: probability that at least this share of k draws is right; a share of 0 asks for one.
+    """G-pass@k, the probability that at least this share of k draws is right; a share of 0 means at least one.
 
     Args:
-        n: draws.
-        right: those that are right.
-        k: how many are taken.
-        share: of the k, rounded up; 1 is pass^k.
+        n: number of draws.
+        right: number of right draws.
+        k: number of draws taken.
+        share: share of the k, rounded up; 1 is pass^k.
     """
     if not 0 <= share <= 1:
         raise DataError(Fault("G-pass@k", f"a share of {share}", "a number from 0 to 1"))
@@ -68,7 +68,7 @@ def g_pass_at_k(n: int, right: int, k: int, share: float) -> float | None:
 
 
 def mean_at_k(scores: Sequence[float], k: int) -> float | None:
-    """Expected mean of k draws, which is the mean of all; None where there are fewer than k."""
+    """mean@k, the expected mean of k draws, which is the mean of all; None if there are fewer than k."""
     data = require_finite(scores, "mean@k")
     return math.fsum(data) / len(data) if _enough(len(data), 0, k) else None
 
@@ -76,17 +76,16 @@ def mean_at_k(scores: Sequence[float], k: int) -> float | None:
 def majority_at_k(
     answers: Sequence[Hashable | None], right: Sequence[bool], k: int, generator: np.random.Generator
 ) -> float | None:
-    """Expected correctness of the answer that most of k draws give.
+    """maj@k, the expected correctness of the majority answer of k draws.
 
-    Of answers with equally many votes each is taken with the same probability. A draw without an answer (None) casts no
-    vote, and where no draw votes the majority is wrong. Counted exactly where that is cheap, else over 10,000 sets of
-    k draws.
+    Ties between answers are broken uniformly at random. A draw without an answer (None) casts no vote, and without any
+    vote the majority is wrong. Computed exactly if that is cheap, otherwise over 10,000 random sets of k draws.
 
     Args:
-        answers: what was read from each draw.
+        answers: the answer extracted from each draw.
         right: whether it is right; equal answers are equally right.
-        k: how many draws vote.
-        generator: for documents with too many draws to count.
+        k: number of draws that vote.
+        generator: for documents with too many draws to enumerate.
     """
     if len(answers) != len(right):
         raise DataError(Fault("maj@k", f"{len(answers)} answers and {len(right)} marks", "one mark for each answer"))
@@ -122,13 +121,13 @@ def _enough(n: int, right: int, k: int) -> bool:
 
 
 def _counted_majority(votes: Sequence[tuple[int, bool]], silent: int, k: int) -> float:
-    """Counts the sets of k draws that each right answer wins, tied sets by their share."""
+    """Counts the sets of k draws that each right answer wins; ties count by their share."""
     total = math.comb(sum(count for count, _ in votes) + silent, k)
     won = 0.0
-    for place, (count, is_right) in enumerate(votes):
+    for index, (count, is_right) in enumerate(votes):
         if not is_right:
             continue
-        others = [other for rank, (other, _) in enumerate(votes) if rank != place]
+        others = [other for rank, (other, _) in enumerate(votes) if rank != index]
         for own in range(1, min(count, k) + 1):
             ways = _ways_below(others, silent, own, k - own)
             tied = sum(number / (1 + ties) for ties, number in ways.items())
@@ -137,7 +136,7 @@ def _counted_majority(votes: Sequence[tuple[int, bool]], silent: int, k: int) ->
 
 
 def _ways_below(others: Sequence[int], silent: int, most: int, left: int) -> dict[int, int]:
-    """How many sets of `left` draws give no other answer more than `most` votes, by how many have exactly that."""
+    """Number of sets of `left` draws with no other answer above `most` votes, by how many have exactly `most`."""
     ways = {(0, 0): 1}  # (draws taken, answers with `most` votes) → sets
     for count in others:
         grown: dict[tuple[int, int], int] = {}

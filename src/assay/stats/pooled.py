@@ -1,4 +1,4 @@
-"""Scores of groups: the mean over leaves and its error, with the same weights in both; errors that are combined."""
+"""Scores of groups: weighted means over leaf tasks, their standard errors, and combined standard errors."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from assay.stats.multiple_testing import SMALLEST_P
 def group_estimate(
     leaves: Sequence[Estimate], sizes: Sequence[int], by_size: bool, families: Sequence[Hashable] | None = None
 ) -> Estimate:
-    """Mean over leaves, each counted by its size or once. Leaves are independent samples, but for those of one family.
+    """Mean over leaf tasks, weighted by size or equally. Leaves are independent samples, except within a family.
 
     The interval combines the leaves' own intervals (MOVER; Zou and Donner 2008), so that a group whose leaves
-    all score 0 or 1 still has one of honest width.
+    all score 0 or 1 still has an interval of realistic width.
 
     Args:
         leaves: the leaves' estimates, each with a value.
         sizes: documents per leaf.
-        by_size: whether a leaf counts by its documents.
-        families: of each leaf; those of one family are of the same documents, such as prompts of one task, and taken
-            as if they erred together: their errors add up, which is the most that they can. None where none are.
+        by_size: whether a leaf is weighted by its number of documents.
+        families: the family of each leaf; leaves of a family share documents, such as prompts of one task, and are
+            treated as perfectly correlated: their errors add up, the worst case. None if there are no families.
     """
     if not leaves or not sum(sizes):
         return empty_estimate("group")
@@ -37,53 +37,55 @@ def group_estimate(
     if all(leaf.stderr is not None for leaf in leaves):
         error = _combined(shares, [leaf.stderr or 0.0 for leaf in leaves], family_keys)
     if any(leaf.low is None or leaf.high is None for leaf in leaves):
-        return Estimate(value, error, None, None, n, "group", LEVEL, _clusters(leaves))
+        return Estimate(value, error, None, None, n=n, method="group", level=LEVEL, clusters=_clusters(leaves))
     below = _combined(shares, [(leaf.value or 0.0) - (leaf.low or 0.0) for leaf in leaves], family_keys)
     above = _combined(shares, [(leaf.high or 0.0) - (leaf.value or 0.0) for leaf in leaves], family_keys)
-    return Estimate(value, error, value - below, value + above, n, "mover", LEVEL, _clusters(leaves))
+    return Estimate(
+        value, error, value - below, value + above, n=n, method="mover", level=LEVEL, clusters=_clusters(leaves)
+    )
 
 
 def _clusters(leaves: Sequence[Estimate]) -> int | None:
-    """Clusters of all leaves; a document of a leaf without any is one. None where no leaf has any."""
+    """Number of clusters over all leaves; a document of a leaf without clusters is one. None if no leaf has any."""
     if all(leaf.clusters is None for leaf in leaves):
         return None
     return sum(leaf.n if leaf.clusters is None else leaf.clusters for leaf in leaves)
 
 
-def _combined(shares: Sequence[float], reaches: Sequence[float], families: Sequence[Hashable]) -> float:
+def _combined(shares: Sequence[float], half_widths: Sequence[float], families: Sequence[Hashable]) -> float:
     sums: dict[Hashable, float] = {}
-    for family, share, reach in zip(families, shares, reaches, strict=True):
-        sums[family] = sums.get(family, 0.0) + share * reach
-    # hypot, because the squares of hopeless perplexities overflow.
+    for family, share, half_width in zip(families, shares, half_widths, strict=True):
+        sums[family] = sums.get(family, 0.0) + share * half_width
+    # hypot, because the squares of extreme perplexities overflow.
     return math.hypot(*sums.values())
 
 
 @dataclass(frozen=True, slots=True)
 class CombinedStderr:
-    """The standard error of a weighted sum of independent estimates, with its degrees of freedom: Student's test of 0
-    and the interval that inverts it."""
+    """Standard error of a weighted sum of independent estimates, with degrees of freedom: Student's t test of 0 and
+    the interval that inverts it."""
 
     stderr: float
     degrees: float
 
     def p(self, value: float) -> float:
-        """Two-sided, of a sum of 0; the error is above 0."""
+        """Two-sided p-value of a sum of 0; the standard error must be above 0."""
         from scipy.special import stdtr
 
         return min(1.0, max(2 * float(stdtr(self.degrees, -abs(value) / self.stderr)), SMALLEST_P))
 
     def interval_around(self, value: float) -> Callable[[float], tuple[float, float]]:
-        """Level → interval."""
+        """A function from level to interval."""
 
         def ends(level: float) -> tuple[float, float]:
-            reach = t_quantile(self.degrees, level) * self.stderr
-            return value - reach, value + reach
+            half_width = t_quantile(self.degrees, level) * self.stderr
+            return value - half_width, value + half_width
 
         return ends
 
 
 def combined_stderr(parts: Sequence[tuple[float, float]], weights: Sequence[float]) -> CombinedStderr:
-    """Errors and degrees of freedom of independent estimates, combined by Satterthwaite (1946)."""
+    """Combines standard errors and degrees of freedom of independent estimates (Welch-Satterthwaite, 1946)."""
     squares = [(weight * error) ** 2 for (error, _), weight in zip(parts, weights, strict=True)]
     spread = math.fsum(square**2 / degrees for square, (_, degrees) in zip(squares, parts, strict=True) if degrees > 0)
     total = math.fsum(squares)
@@ -91,7 +93,7 @@ def combined_stderr(parts: Sequence[tuple[float, float]], weights: Sequence[floa
 
 
 def lm_eval_group_stderr(errors: Sequence[float | None], sizes: Sequence[int], by_size: bool) -> float | None:
-    """lm-eval's error of a group: pooled variance by size, else root of squares over k."""
+    """lm-eval's standard error of a group: pooled variance by size, else root of squares over k."""
     known = [error for error in errors if error is not None]
     if len(known) < len(errors) or not known:
         return None

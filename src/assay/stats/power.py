@@ -1,4 +1,4 @@
-"""What a comparison can see: the smallest difference, the documents needed for one, and how large an effect is.
+"""Power analysis: minimum detectable effect, required sample size, and odds ratios.
 
 n = (z_{1−α/2} + z_power)² · ω² / δ², with ω² the variance over documents of the two systems' difference (Miller 2024,
 arXiv 2411.00640).
@@ -12,58 +12,60 @@ from statistics import NormalDist
 
 from assay.core.errors import DataError, Fault
 from assay.stats.inputs import require_share
+from assay.stats.means import exact_interval
 from assay.stats.paired import mid_p_interval
-from assay.stats.proportions import exact_interval
 
 POWER = 0.8
 ALPHA = 0.05
+# Levels of intervals are numbers below 1, which a float has none of within 1e-16.
+MIN_ALPHA = 1e-9
 
 
 def minimum_detectable_effect(
     variance_of_one: float, n: int, power: float = POWER, alpha: float = ALPHA
 ) -> float | None:
-    """The smallest true difference that a two-sided test finds with this power; None without documents.
+    """Minimum detectable effect: the smallest true difference that a two-sided test finds; None without documents.
 
     Args:
         variance_of_one: variance of one document's difference.
-        n: documents.
-        power: probability to find it.
+        n: number of documents.
+        power: power of the test.
         alpha: level of the test.
     """
     if n < 1:
         return None
-    return _reach(power, alpha) * math.sqrt(_positive(variance_of_one) / n)
+    return _quantile_sum(power, alpha) * math.sqrt(_positive(variance_of_one) / n)
 
 
 def min_documents(alpha: float = ALPHA) -> int:
-    """With fewer documents, all of them won, a test of signs still has a p of α or more: 2·½ⁿ."""
+    """Fewest documents for which a sign test can reject: with fewer, even if all are won, p = 2·½ⁿ is α or more."""
     return math.floor(math.log2(2 / require_share(alpha, "alpha"))) + 1
 
 
 def outcomes_needed(effect: float, discordance: float, power: float = POWER, alpha: float = ALPHA) -> int | None:
-    """How many documents McNemar's test needs to find this difference of two shares; None for no difference.
+    """Sample size that McNemar's test needs to find this difference of two proportions; None for no difference.
 
-    Connor (1987), Biometrics 43, 207-211, with 1/|δ| added for the test's exactness: (z_α·√ψ + z_power·√(ψ − δ²))²/δ²,
-    where ψ is the share of documents on which the two differ, which is no smaller than the difference.
+    Connor (1987), Biometrics 43, 207-211, with 1/|δ| added for the exact test: (z_α·√ψ + z_power·√(ψ − δ²))²/δ², where
+    ψ is the share of discordant documents, which is at least the difference.
 
     Args:
-        effect: difference of the shares.
-        discordance: share of documents on which the two differ.
-        power: probability to find it.
+        effect: difference of the proportions.
+        discordance: share of discordant documents.
+        power: power of the test.
         alpha: level of the test.
     """
     size = abs(effect)
     if size == 0:
         return None
-    normal, differing = NormalDist(), max(discordance, size)
+    normal, discordant = NormalDist(), max(discordance, size)
     level, chance = normal.inv_cdf(1 - require_share(alpha, "alpha") / 2), normal.inv_cdf(require_share(power, "power"))
-    reach = level * math.sqrt(differing) + chance * math.sqrt(max(0.0, differing - size * size))
-    return max(min_documents(alpha), math.ceil((reach / size) ** 2 + 1 / size - 1e-9))
+    numerator = level * math.sqrt(discordant) + chance * math.sqrt(max(0.0, discordant - size * size))
+    return max(min_documents(alpha), math.ceil((numerator / size) ** 2 + 1 / size - 1e-9))
 
 
-@lru_cache(maxsize=4096)  # a hundred systems have thousands of pairs, and few numbers of documents that differ
+@lru_cache(maxsize=4096)  # a hundred systems have thousands of pairs, and few distinct discordant counts
 def detectable_outcomes(discordance: float, n: int, power: float = POWER, alpha: float = ALPHA) -> float | None:
-    """The smallest difference of two shares for which n documents are enough; None where they can show none."""
+    """Minimum detectable difference of two proportions with n documents; None if they cannot show any."""
 
     def suffices(size: float) -> bool:
         needed = outcomes_needed(size, discordance, power, alpha)
@@ -79,23 +81,23 @@ def detectable_outcomes(discordance: float, n: int, power: float = POWER, alpha:
 
 
 def documents_needed(effect: float, variance_of_one: float, power: float = POWER, alpha: float = ALPHA) -> int | None:
-    """How many documents a two-sided test needs to find this difference; None for no difference.
+    """Sample size that a two-sided test needs to find this difference; None for no difference.
 
-    The normal approximation: below some 30 documents a few more are needed.
+    Normal approximation: below about 30 documents a few more are needed.
     """
     if effect == 0:
         return None
-    exact = _reach(power, alpha) ** 2 * _positive(variance_of_one) / effect**2
-    return max(1, math.ceil(exact - 1e-9))  # rounding must not ask for one more
+    exact = _quantile_sum(power, alpha) ** 2 * _positive(variance_of_one) / effect**2
+    return max(1, math.ceil(exact - 1e-9))  # rounding must not require one more
 
 
 def odds_ratio(wins: int, losses: int) -> float | None:
-    """Wins per loss: the conditional odds ratio of paired outcomes; None without either, infinite without a loss."""
+    """Conditional odds ratio of paired outcomes, wins per loss; None without either, infinite without a loss."""
     return _odds(wins / (wins + losses)) if wins + losses else None
 
 
 def odds_ratio_interval(wins: int, losses: int, level: float, is_mid_p: bool = False) -> tuple[float, float]:
-    """Its interval by the inversion of McNemar's test: 1 is left out exactly when the test rejects."""
+    """Interval of the odds ratio that inverts McNemar's test: it excludes 1 exactly when the test rejects."""
     of_share = mid_p_interval if is_mid_p else exact_interval
     low, high = of_share(wins, wins + losses, level)
     return _odds(low), _odds(high)
@@ -105,7 +107,7 @@ def _odds(probability: float) -> float:
     return probability / (1 - probability) if probability < 1 else math.inf
 
 
-def _reach(power: float, alpha: float) -> float:
+def _quantile_sum(power: float, alpha: float) -> float:
     normal = NormalDist()
     return normal.inv_cdf(1 - require_share(alpha, "alpha") / 2) + normal.inv_cdf(require_share(power, "power"))
 

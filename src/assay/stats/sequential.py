@@ -1,9 +1,9 @@
-"""Stopping early without fooling oneself: bounds and tests that hold however often, and whenever, one looks.
+"""Sequential analysis: confidence sequences and anytime-valid tests, which hold however often one looks.
 
-The bounds bet against every candidate mean (Waudby-Smith and Ramdas 2023, JRSS B 86, 1-27), with a mixture of bets of
-many sizes (as Orabona and Jun 2023, IEEE Transactions on Information Theory 70, 436-455). The tests mix over
-alternatives. By Ville's inequality a capital or evidence of 1/α comes with probability α at most where the candidate is
-true or neither system better. All need documents in random order, drawn without an eye on the answers.
+The confidence sequences bet against every candidate mean (Waudby-Smith and Ramdas 2023, JRSS B 86, 1-27), with a
+mixture of bets of many sizes (as Orabona and Jun 2023, IEEE Transactions on Information Theory 70, 436-455). The tests
+mix over alternatives. By Ville's inequality, capital or evidence reaches 1/α with probability at most α if the
+candidate is true or neither system is better. Documents must be in random order, drawn independently of the answers.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 ALPHA = 0.05
 _HALVINGS = 20
 _ROWS_AT_ONCE = 10_000
-# Bets of the mixtures: small ones tell small differences, large ones large. The largest keeps some capital back.
+# Bets of the mixtures: small ones detect small differences, large ones large. The largest keeps some capital back.
 _SMALLEST_BET, _LARGEST_BET, _BETS = 0.002, 0.98, 20
 
 
 @dataclass(frozen=True, slots=True)
 class MeanBounds:
-    """Bounds of a mean that hold at all times together.
+    """A confidence sequence for a mean: bounds that hold at all times simultaneously.
 
     Attributes:
         mean: of the values so far; None without any.
-        low: lower bound; the highest of all lower bounds so far.
+        low: lower bound; the running maximum of all lower bounds so far.
         high: upper bound.
         n: documents so far.
         level: probability that no bound, at any time, misses the true mean.
@@ -54,18 +54,18 @@ class MeanBounds:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether one of two systems is shown to be better.
+    """Outcome of an anytime-valid test of whether one of two systems is better.
 
     Attributes:
         is_decided: whether the evidence ever reached 1/α.
         decided_at: documents seen when it did; None before.
         is_first_better: the direction at that time; None before.
-        p: the smallest p-value so far, valid at all times together.
-        log_evidence: natural logarithm of the evidence now.
+        p: the smallest anytime-valid p-value so far.
+        log_evidence: natural logarithm of the current evidence (e-value).
         n: documents seen.
         wins: documents on which the first is higher.
         losses: documents on which it is lower.
-        method: `beta-binomial` for outcomes of 0 and 1, `betting` for other values.
+        method: `beta-binomial` for 0/1 outcomes, `betting` for other values.
     """
 
     is_decided: bool
@@ -80,13 +80,13 @@ class Decision:
 
 
 def mean_bounds(values: Sequence[float], level: float = LEVEL, population: int | None = None) -> MeanBounds:
-    """Bounds of the mean of values from 0 to 1, valid under peeking.
+    """Confidence sequence for the mean of values from 0 to 1, valid under continuous monitoring.
 
     Args:
-        values: in the order in which they came.
-        level: probability that the bounds claim.
-        population: documents of which these are a random sample without replacement, where the bounds are to hold for
-            the mean over just those; None for the mean of all documents that might be drawn.
+        values: in order of arrival.
+        level: nominal coverage.
+        population: number of documents of which these are a random sample without replacement, for the mean over just
+            those; None for the mean of the infinite population.
     """
     import numpy as np
 
@@ -101,7 +101,7 @@ def mean_bounds(values: Sequence[float], level: float = LEVEL, population: int |
     bar = math.log(2 / alpha)
     low = _bisect(lambda m: capital(array, m, population).max() < bar)
     high = 1 - _bisect(lambda m: capital(1 - array, m, population).max() < bar)
-    if population is not None:  # what is seen is known, what is not lies between 0 and 1
+    if population is not None:  # evaluated documents are known, the others are between 0 and 1
         low, high = max(low, sum(data) / population), min(high, (sum(data) + population - n) / population)
     if low > high:  # with a probability below α: the bounds have missed the mean
         low = high = (low + high) / 2
@@ -111,7 +111,7 @@ def mean_bounds(values: Sequence[float], level: float = LEVEL, population: int |
 def difference_bounds(
     a: Sequence[float], b: Sequence[float], level: float = LEVEL, population: int | None = None
 ) -> MeanBounds:
-    """Bounds of the mean of a − b, differences from −1 to 1, valid under peeking; arguments as in `mean_bounds`."""
+    """Confidence sequence for the mean of a − b, differences from −1 to 1; arguments as in `mean_bounds`."""
     found = mean_bounds([(value + 1) / 2 for value in _differences(a, b)], level, population)
     mean = None if found.mean is None else 2 * found.mean - 1
     return MeanBounds(mean, 2 * found.low - 1, 2 * found.high - 1, found.n, level)
@@ -120,8 +120,8 @@ def difference_bounds(
 def capital(values: NDArray[np.float64], mean: float, population: int | None = None) -> NDArray[np.float64]:
     """Log capital, after each value, of betting that the mean is above a candidate.
 
-    The mean of Π(1 + λ·(x − m)/m) over bets λ of many sizes: a nonnegative martingale if m is the true mean. It falls
-    as the candidate rises.
+    The mean of Π(1 + λ·(x − m)/m) over bets λ of many sizes: a nonnegative martingale if m is the true mean. It
+    decreases in the candidate.
 
     Args:
         values: from 0 to 1.
@@ -132,7 +132,7 @@ def capital(values: NDArray[np.float64], mean: float, population: int | None = N
 
     centre = np.full(len(values), mean)
     if population is not None:
-        # What the mean of the documents not yet drawn must be. Sums such as .1 + .2 leave a hair.
+        # The mean that the documents not yet drawn must have. Sums such as .1 + .2 leave rounding error.
         left = population - np.arange(len(values))
         centre = (population * mean - (np.cumsum(values) - values)) / left
         centre = np.where(np.abs(centre) < 1e-9, 0.0, centre)
@@ -142,7 +142,7 @@ def capital(values: NDArray[np.float64], mean: float, population: int | None = N
 
 
 def _bisect(is_inside: Callable[[float], bool]) -> float:
-    """The lowest candidate that is not ruled out, by halving; rounded outwards."""
+    """The lowest candidate that is not rejected, by bisection; rounded outwards."""
     if is_inside(0.0):
         return 0.0
     low, high = 0.0, 1.0
@@ -153,12 +153,12 @@ def _bisect(is_inside: Callable[[float], bool]) -> float:
 
 
 def decide(a: Sequence[float], b: Sequence[float], alpha: float = ALPHA) -> Decision:
-    """Whether one system is better, as of the documents so far; may be asked after every document.
+    """Anytime-valid test of whether one system is better, on the documents so far; may be repeated at any time.
 
     Args:
-        a: the first system's values, in the order in which they came.
+        a: the first system's values, in order of arrival.
         b: the second system's, on the same documents; differences from −1 to 1.
-        alpha: probability, over all times of asking, to name a better one where neither is.
+        alpha: probability, over all looks, of naming a better system if neither is.
     """
     import numpy as np
 
@@ -167,7 +167,17 @@ def decide(a: Sequence[float], b: Sequence[float], alpha: float = ALPHA) -> Deci
     method = "beta-binomial" if is_binary([float(x) for x in (*a, *b)]) else "betting"
     n, wins, losses = len(differences), int((differences > 0).sum()), int((differences < 0).sum())
     if n == 0:
-        return Decision(False, None, None, 1.0, 0.0, 0, 0, 0, method)
+        return Decision(
+            is_decided=False,
+            decided_at=None,
+            is_first_better=None,
+            p=1.0,
+            log_evidence=0.0,
+            n=0,
+            wins=0,
+            losses=0,
+            method=method,
+        )
     if method == "betting":
         evidence = value_evidence(differences)
     else:
@@ -175,20 +185,40 @@ def decide(a: Sequence[float], b: Sequence[float], alpha: float = ALPHA) -> Deci
     p = math.exp(-max(0.0, float(evidence.max())))
     over = evidence >= math.log(1 / alpha)
     if not over.any():
-        return Decision(False, None, None, p, float(evidence[-1]), n, wins, losses, method)
+        return Decision(
+            is_decided=False,
+            decided_at=None,
+            is_first_better=None,
+            p=p,
+            log_evidence=float(evidence[-1]),
+            n=n,
+            wins=wins,
+            losses=losses,
+            method=method,
+        )
     at = int(np.argmax(over)) + 1
     is_first_better = bool(differences[:at].sum() > 0)
-    return Decision(True, at, is_first_better, p, float(evidence[-1]), n, wins, losses, method)
+    return Decision(
+        is_decided=True,
+        decided_at=at,
+        is_first_better=is_first_better,
+        p=p,
+        log_evidence=float(evidence[-1]),
+        n=n,
+        wins=wins,
+        losses=losses,
+        method=method,
+    )
 
 
 def outcome_evidence(wins: NDArray[np.int64], losses: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Log evidence that wins and losses are no fair coin's: every coin alike against the fair one.
+    """Beta-binomial log evidence that wins and losses differ: a uniform mixture of biases against a fair coin.
 
-    ∫ qʷ(1−q)ˡ dq / ½ʷ⁺ˡ = 2ʷ⁺ˡ · B(w+1, l+1). Documents on which both agree leave it unchanged.
+    ∫ qʷ(1−q)ˡ dq / ½ʷ⁺ˡ = 2ʷ⁺ˡ · B(w+1, l+1). Concordant documents leave it unchanged.
 
     Args:
-        wins: so far, at each time.
-        losses: so far, at each time.
+        wins: running count.
+        losses: running count.
     """
     import numpy as np
     from scipy.special import betaln
@@ -197,9 +227,9 @@ def outcome_evidence(wins: NDArray[np.int64], losses: NDArray[np.int64]) -> NDAr
 
 
 def value_evidence(differences: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log evidence, after each document, that differences from −1 to 1 do not have a mean of 0.
+    """Log evidence, after each document, that differences from −1 to 1 do not have mean 0.
 
-    The mean of the capitals Π(1 + λ·d) over bets λ of many sizes and either sign.
+    The mean of the capitals Π(1 + λ·d) over bets λ of many sizes and both signs.
     """
     import numpy as np
 
@@ -208,7 +238,7 @@ def value_evidence(differences: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _mixed(gains: NDArray[np.float64], bets: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logarithm, after each gain, of the mean over bets of Π(1 + bet · gain); an infinite gain stays."""
+    """Logarithm, after each gain, of the mean over bets of Π(1 + bet · gain); an infinite gain persists."""
     import numpy as np
 
     carried, parts = np.zeros(len(bets)), [np.empty(0)]
@@ -216,7 +246,7 @@ def _mixed(gains: NDArray[np.float64], bets: NDArray[np.float64]) -> NDArray[np.
         block = gains[start : start + _ROWS_AT_ONCE, None]
         logs = carried + np.cumsum(np.log1p(block * bets), axis=0)
         top = logs.max(axis=1, keepdims=True)
-        finite = np.where(np.isinf(top), 0.0, top)  # inf − inf would be nothing
+        finite = np.where(np.isinf(top), 0.0, top)  # inf − inf would be NaN
         with np.errstate(over="ignore"):
             parts.append(finite[:, 0] + np.log(np.exp(logs - finite).mean(axis=1)))
         carried = logs[-1]

@@ -1,12 +1,12 @@
 """Paired sign-flip permutation test of a mean difference, and the interval that inverts it.
 
-In: per document (or cluster) what it adds to a sum of differences, and its weight. Out: the p of no difference, and the
-interval of every difference that the same test does not reject.
+In: per document (or cluster) its contribution to a sum of differences, and its weight. Out: the p-value of no
+difference, and the interval of all differences that the same test does not reject.
 
-The statistic is |Σe|/√Σe², where e is what a document adds beyond a supposed difference μ times its weight: Student's
-t, but for a monotone change. Its critical value is that of the flips of the differences themselves, so the test of
-μ = 0 is the permutation test, and the other μ that are not rejected lie between the roots of a quadratic, as in
-Fieller's interval.
+The statistic is |Σe|/√Σe², where e is a document's contribution minus a hypothesised difference μ times its weight: a
+monotone transformation of Student's t. Its critical value is that of the sign flips of the differences themselves, so
+the test of μ = 0 is the permutation test, and the other μ that are not rejected lie between the roots of a quadratic,
+as in Fieller's interval.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 SIGN_FLIPS = 10_000
 MAX_ENUMERATED = 12
 _CELLS_AT_ONCE = 2_000_000
-# What rounding leaves of a difference between two sums, beside what they are made of.
+# Rounding error of a difference between two sums, relative to their terms.
 _TOLERANCE = 1e-12
-# Pairs whose flipped sums are kept at once.
+# Pairs whose flipped sums are in memory at once.
 _PAIRS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What the statistic of any supposed difference is made of.
+    """The sums that the statistic of any hypothesised difference is computed from.
 
     Attributes:
-        scale: unit of differences and residuals: squares of very large or small numbers are none.
+        scale: unit of differences and residuals: squares of very large or small numbers would overflow or vanish.
         weight: Σw.
         weight_squares: Σw².
-        squares: Σr² of the residuals, of what is left of a difference beyond the mean one.
-        mixed: Σrw.
+        squares: Σr² of the residuals from the mean difference.
+        cross_products: Σrw.
         whole: Σd² of the differences.
     """
 
@@ -56,8 +56,8 @@ class Moments:
     cross_products: float
     whole: float
 
-    def reach(self, critical: float) -> tuple[float, float]:
-        """How far below and above the mean difference the squared statistic is no larger than a critical value."""
+    def half_widths(self, critical: float) -> tuple[float, float]:
+        """How far below and above the mean difference the squared statistic stays within a critical value."""
         first = self.weight * self.weight - critical * self.weight_squares
         if first <= 0:
             return math.inf, math.inf
@@ -71,17 +71,17 @@ class SignFlipTest:
     """The test of one pair.
 
     Attributes:
-        p: two-sided, of no difference.
+        p: two-sided p-value of no difference.
         value: Σ differences / Σ weights.
-        total: |Σ differences|, less what rounding may add to it.
-        hair: what rounding leaves between equal sums.
-        flips: how many were looked at.
-        more: 1 where they were drawn, as the data itself counts as one more; 0 where there are no others.
-        sums: their |Σ|, largest first, as many as the intervals need that are asked for.
+        total: |Σ differences|, minus its rounding error.
+        tolerance: rounding error between equal sums.
+        flips: number of sign flips evaluated.
+        plus_one: 1 if flips were drawn at random, since the observed data count as one more; 0 if enumerated.
+        sums: their |Σ|, largest first, as many as the requested intervals need.
         moments: of differences and weights.
-        units: how many differences there are.
-        differing: how many of them are not 0.
-        share: the part of all weight that these have.
+        units: number of differences.
+        nonzero_count: number of nonzero differences.
+        nonzero_share: the share of the total weight that these have.
     """
 
     p: float
@@ -97,10 +97,10 @@ class SignFlipTest:
     nonzero_share: float
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Every difference that is not rejected at 1 − level; never narrower than that of a lower level.
+        """All differences that are not rejected at 1 − level; never narrower than the interval of a lower level.
 
-        Where so few differ that no flip rejects anything, it is Student's interval, extended to 0. It is infinite where
-        that has no end either, and at levels beyond what Hoeffding's bound shows of drawn flips.
+        If there are too few nonzero differences for any flip to reject, it is Student's t interval, extended to 0. It
+        is infinite if that has no end either, and at levels beyond what Hoeffding's bound shows for drawn flips.
         """
         ends = self._ends(self._critical(1 - level))
         if math.isfinite(ends[0]) or self.plus_one or self.units < 2:
@@ -110,22 +110,22 @@ class SignFlipTest:
         return min(0.0, low), max(0.0, high)
 
     def widest_interval(self) -> tuple[float, float]:
-        """The interval of the highest level at which a flip rejects anything; the value alone where none does."""
+        """The interval of the highest level at which a flip rejects anything; the value itself if none does."""
         return self._ends(self._largest())
 
     def rejects_any(self, level: float) -> bool:
-        """Whether any difference could be rejected at this level, or flips were drawn, which has a bound for it."""
+        """Whether any difference can be rejected at this level; always if flips were drawn, by Hoeffding's bound."""
         return bool(self.plus_one) or math.isfinite(self._ends(self._critical(1 - level))[0])
 
     def _ends(self, critical: float) -> tuple[float, float]:
-        below, above = self.moments.reach(critical)
+        below, above = self.moments.half_widths(critical)
         return self.value - below, self.value + above
 
     def _critical(self, alpha: float) -> float:
-        """Critical value of the squared statistic: halfway between what is just not rejected and what just is.
+        """Critical value of the squared statistic: halfway between the last value not rejected and the first rejected.
 
-        Halfway, because the sums of few differences, or of outcomes, lie far apart, and any value between two of them
-        gives the same test.
+        Halfway, because the sums of few differences, or of 0/1 outcomes, are far apart, and any value between two of
+        them gives the same test.
         """
         bound = 2 * math.log(2 / alpha) if self.plus_one else math.inf  # of `hoeffding_bound`
         fewest = math.ceil(alpha * (self.flips + self.plus_one) - self.plus_one - 1e-9)
@@ -138,7 +138,7 @@ class SignFlipTest:
         return min(bound, ((last + first) / 2) ** 2 / whole)
 
     def _largest(self) -> float:
-        """Of all flips, the largest critical value that leaves an interval with ends; 0 where none does."""
+        """The largest critical value among all flips that leaves a finite interval; 0 if none does."""
         import numpy as np
 
         if not self._whole:
@@ -156,15 +156,15 @@ class SignFlipTest:
 def sign_flip_test(
     differences: Floats, weights: Floats | None, generator: np.random.Generator, max_alpha: float = 1.0
 ) -> SignFlipTest:
-    """The test of one pair. Every flip is tried up to 12 differences other than 0, 10,000 are drawn above that.
+    """The test of one pair. Enumerates all flips of up to 12 nonzero differences, otherwise draws 10,000.
 
-    Where the share of all flips is below what so many draws can show, it is bounded instead, see `hoeffding_bound`.
+    If the p-value is below the resolution of the draws, it is bounded instead, see `hoeffding_bound`.
 
     Args:
-        differences: what each document, or cluster, adds to the sum of differences.
-        weights: what each adds to that which the sum is divided by; None for 1.
-        generator: of the flips.
-        most_alpha: no interval of a lower level than 1 − this is asked for.
+        differences: contribution of each document, or cluster, to the sum of differences.
+        weights: contribution of each to the denominator; None for 1.
+        generator: random generator of the flips.
+        max_alpha: no interval of a level below 1 − this will be requested.
     """
     return sign_flip_tests([(differences, weights)], generator, max_alpha)[0]
 
@@ -172,20 +172,20 @@ def sign_flip_test(
 def sign_flip_tests(
     pairs: Sequence[tuple[Floats, Floats | None]], generator: np.random.Generator, max_alpha: float = 1.0
 ) -> list[SignFlipTest]:
-    """As `sign_flip_test` of each pair; one draw of flips serves all pairs, whatever documents they have.
+    """`sign_flip_test` of several pairs; one draw of flips serves all pairs, whatever documents they have.
 
     A flip is a fair coin per difference, so it does not matter which document a coin belongs to in which pair.
     """
     every = [_WeightedDifferences.of(*own) for own in pairs]
-    found = {place: own.enumerated(max_alpha) for place, own in enumerate(every) if own.can_enumerate}
-    places = [place for place, own in enumerate(every) if not own.can_enumerate]
-    size, first = max((len(every[place].nonzero) for place in places), default=0), deepcopy(generator)
-    for start in range(0, len(places), _PAIRS_AT_ONCE):
-        chunk = places[start : start + _PAIRS_AT_ONCE]
-        sums = _flipped_sums([every[place].nonzero for place in chunk], size, deepcopy(first))
-        for column, place in enumerate(chunk):
-            found[place] = every[place].test(sums[:, column], 1, max_alpha)
-    return [found[place] for place in range(len(pairs))]
+    found = {index: own.enumerated(max_alpha) for index, own in enumerate(every) if own.can_enumerate}
+    sampled = [index for index, own in enumerate(every) if not own.can_enumerate]
+    size, first = max((len(every[index].nonzero) for index in sampled), default=0), deepcopy(generator)
+    for start in range(0, len(sampled), _PAIRS_AT_ONCE):
+        chunk = sampled[start : start + _PAIRS_AT_ONCE]
+        sums = _flipped_sums([every[index].nonzero for index in chunk], size, deepcopy(first))
+        for column, index in enumerate(chunk):
+            found[index] = every[index].test(sums[:, column], 1, max_alpha)
+    return [found[index] for index in range(len(pairs))]
 
 
 def sign_flip_table(
@@ -195,19 +195,19 @@ def sign_flip_table(
     generator: np.random.Generator,
     max_alpha: float = 1.0,
 ) -> list[SignFlipTest]:
-    """Sign-flip tests of pairs of systems on the same documents, second less first: as `sign_flip_tests`, much faster.
+    """Sign-flip tests of pairs of systems on the same documents, second minus first; much faster than one by one.
 
     Args:
-        systems: per system, what each document adds to its sum, documents in the same order.
-        weights: what each document adds to that which sums are divided by, the same for all; None for 1.
-        pairs: places of systems.
-        generator: of the flips, one draw of which serves all pairs.
-        most_alpha: no interval of a lower level than 1 − this is asked for.
+        systems: per system, each document's contribution to its sum, documents in the same order.
+        weights: contribution of each document to the common denominator; None for 1.
+        pairs: indices of systems.
+        generator: random generator of the flips, one draw of which serves all pairs.
+        max_alpha: no interval of a level below 1 − this will be requested.
     """
 
-    for place, system in enumerate(systems, 1):
+    for number, system in enumerate(systems, 1):
         if len(system) != len(systems[0]):
-            raise length_error(f"system {place}", len(system), len(systems[0]))
+            raise length_error(f"system {number}", len(system), len(systems[0]))
     sums = _flipped_sums(systems, len(systems[0]) if systems else 0, generator)
     found = []
     for first, second in pairs:
@@ -220,24 +220,24 @@ def sign_flip_table(
 
 
 def hoeffding_bound(differences: Floats) -> float:
-    """What the share of all flips, of any differences, is at most: 2·exp(−(Σd)²/2Σd²), by Hoeffding's inequality.
+    """Upper bound of the permutation p-value for any differences: 2·exp(−(Σd)²/2Σd²), by Hoeffding's inequality.
 
-    Without it a hundred systems could not be told apart, however far they are: the smallest share that 10,000 draws
-    show is not small enough for a correction over thousands of pairs.
+    Without it a hundred systems could not be separated, however far apart: the smallest p-value of 10,000 draws is not
+    small enough for a correction over thousands of pairs.
     """
     import numpy as np
 
     most = float(np.abs(differences).max(initial=0.0))
     if most == 0:
         return 1.0
-    scaled = differences / most  # squares of very large or small numbers are none
+    scaled = differences / most  # squares of very large or small numbers would overflow or vanish
     bound = 2 * math.exp(-(float(scaled.sum()) ** 2) / (2 * float((scaled * scaled).sum())))
     return min(1.0, max(bound, SMALLEST_P))
 
 
 @dataclass(frozen=True, slots=True)
 class _WeightedDifferences:
-    """A pair's differences with their weights, and those other than 0, which alone are worth a flip."""
+    """A pair's differences with their weights, and the nonzero ones, which alone matter for flips."""
 
     differences: Floats
     weights: Floats
@@ -252,11 +252,11 @@ class _WeightedDifferences:
 
     @property
     def can_enumerate(self) -> bool:
-        """Whether every flip can be tried."""
+        """Whether all flips can be enumerated."""
         return len(self.nonzero) <= MAX_ENUMERATED
 
     def enumerated(self, max_alpha: float) -> SignFlipTest:
-        """By every flip."""
+        """The test by enumeration of all flips."""
         import numpy as np
 
         count = len(self.nonzero)
@@ -264,7 +264,7 @@ class _WeightedDifferences:
         return self.test(every @ self.nonzero, 0, max_alpha)
 
     def test(self, sums: Floats, plus_one: int, max_alpha: float) -> SignFlipTest:
-        """From the sums of flipped differences."""
+        """The test from the sums of flipped differences."""
         import numpy as np
 
         total, whole, count = float(self.differences.sum()), float(self.weights.sum()), len(sums)
@@ -274,14 +274,23 @@ class _WeightedDifferences:
         hits = int(np.sum(size >= abs(total) - tolerance))
         p = (hits + plus_one) / (count + plus_one)
         p = min(p, hoeffding_bound(self.nonzero)) if plus_one else p
-        kept = min(count, max(1, math.ceil(max_alpha * (count + plus_one))))
+        needed = min(count, max(1, math.ceil(max_alpha * (count + plus_one))))
         value = total / whole if whole else 0.0
-        largest = -np.sort(-size if kept == count else np.partition(-size, kept - 1)[:kept])
+        largest = -np.sort(-size if needed == count else np.partition(-size, needed - 1)[:needed])
         moments = self._moments(value)
-        numbers = len(self.weights), len(self.nonzero)
         nonzero_share = float(self.weights[self.differences != 0].sum()) / whole if whole else 0.0
         return SignFlipTest(
-            p, value, abs(total) - tolerance, tolerance, count, plus_one, largest, moments, *numbers, nonzero_share
+            p=p,
+            value=value,
+            total=abs(total) - tolerance,
+            tolerance=tolerance,
+            flips=count,
+            plus_one=plus_one,
+            sums=largest,
+            moments=moments,
+            units=len(self.weights),
+            nonzero_count=len(self.nonzero),
+            nonzero_share=nonzero_share,
         )
 
     def _moments(self, value: float) -> Moments:
@@ -295,7 +304,7 @@ class _WeightedDifferences:
 
 
 def _flipped_sums(systems: Sequence[Floats], size: int, generator: np.random.Generator) -> Floats:
-    """10,000 sums of each by the same draw of so many fair signs; signs beyond its documents turn nothing."""
+    """10,000 sums per system from the same draw of random signs; signs beyond a system's documents have no effect."""
     import numpy as np
 
     values = np.zeros((size, len(systems)))

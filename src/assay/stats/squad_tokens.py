@@ -1,4 +1,4 @@
-"""Two short answers compared as SQuAD does: words without case, punctuation and articles.
+"""SQuAD normalisation and token F1 of short answers: words without case, punctuation and articles.
 
 In: texts. Out: numbers from 0 to 1. Rajpurkar et al. 2016, section 6.1.
 """
@@ -14,12 +14,12 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
 
 def normalised(text: str) -> str:
-    """Lower case, without punctuation and the articles a, an, the; one space between words."""
+    """Lower case, without punctuation and the articles a, an, the; single spaces between words."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def word_f1(answer: str, gold: str) -> float:
-    """F1 of the words that two normalised answers share; where one has no words, whether both have none."""
+    """Token F1 of two normalised answers; if one is empty, whether both are."""
     ours, theirs = answer.split(), gold.split()
     if not ours or not theirs:
         return float(ours == theirs)

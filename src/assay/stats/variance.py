@@ -1,14 +1,15 @@
-"""Where the spread of scores comes from: documents, prompts, examples, orders, draws, and which of them to buy more of.
+"""Variance components (ANOVA) of scores: documents, prompts, few-shot examples, choice orders and draws.
 
 Method of moments on balanced, fully crossed tables, every factor random (Searle, Casella and McCulloch 1992,
-chapter 4): the mean square of an effect S is expected to be Σ_{T ⊇ S} σ²_T · Π_{f ∉ T} levels(f). Solving these
-equations gives the components; σ²_T over the product of the levels of T, summed, gives the squared error of the grand
-mean. That error is itself a sum of mean squares, so its degrees of freedom are Satterthwaite's (1946): three prompts
-that differ much leave two, and ± 1.96 standard errors would cover 85 % where 95 % are claimed (these cover 92).
+chapter 4): the expected mean square of an effect S is Σ_{T ⊇ S} σ²_T · Π_{f ∉ T} levels(f). Solving these
+equations gives the components; σ²_T over the product of the levels of T, summed, is the squared standard error of the
+grand mean. That is itself a sum of mean squares, so its degrees of freedom are Satterthwaite's (1946): three prompts
+that differ much leave two, and ± 1.96 standard errors would cover 85 % instead of the nominal 95 % (these cover 92).
 
-A factor may have a known number of levels, as orders of choices have. Of K levels that were drawn k times without
-replacement, an effect T of such factors alone adds σ²_T · (1 − Π k/K) as much, and nothing where all were asked; the
-other effects add what they did (Cornfield and Tukey 1956, in terms of the components as they are estimated here).
+A factor may have a known number of levels, such as the orders of choices. If k of K levels were drawn without
+replacement, the contribution of an effect T of such factors only is multiplied by (1 − Π k/K), which is 0 if all were
+evaluated; the other effects contribute as before (Cornfield and Tukey 1956, in terms of the components as estimated
+here).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# What rounding leaves of a distance of 0, beside the scores.
+# Rounding error of a deviation of 0, relative to the scores.
 _TOLERANCE = 1e-12
 # Effect → mean square and degrees of freedom.
 _Squares = Mapping[Effect, tuple[float, int]]
@@ -43,19 +44,19 @@ def decompose(
     clusters: Sequence[Hashable] | None = None,
     totals: Mapping[str, int] = MappingProxyType({}),
 ) -> Decomposition:
-    """Takes a table of scores apart.
+    """Variance components of a table of scores.
 
-    A missing score (NaN) leaves its document out of the whole table, so that the rest stays balanced; without a factor
-    `document` the table is refused.
+    A missing score (NaN) removes its document from the whole table, so that the rest stays balanced; without a factor
+    `document` the table is rejected.
 
     Args:
         scores: one axis per factor.
         factors: the axes' names, such as `document`, `prompt`, `seed`, `order`, `draw`.
-        nested: the factor whose levels have nothing in common between cells, as sampling draws have: the third draw of
-            one prompt is no relative of the third of another. It makes the residual.
-        clusters: the cluster of every document; None where each stands for itself. What documents add to the error of
-            the mean is then what clusters leave of it.
-        totals: factor → how many levels there are, of which the table has some or all; others have no end.
+        nested: the factor whose levels are unrelated between cells, such as sampling draws: the third draw of one
+            prompt has nothing in common with the third of another. It becomes the residual.
+        clusters: the cluster of every document; None if documents are independent. The documents' contribution to
+            the standard error is then cluster-robust.
+        totals: factor → size of its population of levels, of which the table has some or all; others are infinite.
     """
     import numpy as np
 
@@ -76,27 +77,29 @@ def decompose(
     squares = _squares(table, names, nested)
     sizes = dict(zip(names, table.shape, strict=True))
     raw = _moments(squares, sizes, nested)
-    kept = {effect: max(0.0, value) for effect, value in raw.items()}
+    nonnegative = {effect: max(0.0, value) for effect, value in raw.items()}
     population = _Population(design_effect, totals)
-    error = math.sqrt(_variance_of_mean(kept, sizes, population)) or None
+    error = math.sqrt(_variance_of_mean(nonnegative, sizes, population)) or None
     degrees = None if error is None else _degrees(squares, sizes, nested, population, error**2)
+    low, high = _interval(table, error, degrees)
     return Decomposition(
-        float(table.mean()),
-        error,
-        _components(squares, raw, sizes, population),
-        () if error is None else _forecasts(kept, sizes, population),
-        sizes,
-        unvaried,
-        int(len(has_all) - has_all.sum()),
-        *_interval(table, error, degrees),
-        degrees,
-        tuple(name for name in names if population.is_exhausted(name, sizes)),
+        mean=float(table.mean()),
+        stderr=error,
+        components=_components(squares, raw, sizes, population),
+        forecasts=() if error is None else _forecasts(nonnegative, sizes, population),
+        levels=sizes,
+        unvaried=unvaried,
+        left_out=int(len(has_all) - has_all.sum()),
+        low=low,
+        high=high,
+        degrees=degrees,
+        exhausted=tuple(name for name in names if population.is_exhausted(name, sizes)),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _DesignEffect:
-    """How much more (or less) the documents' error is for their lying in clusters, and in how many they lie."""
+    """Design effect: by how much clustering inflates (or deflates) the documents' error, and the number of clusters."""
 
     factor: float = 1.0
     clusters: int | None = None
@@ -104,17 +107,17 @@ class _DesignEffect:
 
 @dataclass(frozen=True, slots=True)
 class _Population:
-    """What the levels were drawn from: documents perhaps of clusters, other factors perhaps of so many levels."""
+    """Populations of the levels: documents possibly in clusters, other factors possibly with finitely many levels."""
 
     design_effect: _DesignEffect
     totals: Mapping[str, int]
 
     def is_exhausted(self, name: str, sizes: Mapping[str, float]) -> bool:
-        """Whether the table has all levels of a factor."""
+        """Whether the table contains all levels of a factor."""
         return sizes[name] >= self.totals.get(name, math.inf)
 
     def factor(self, effect: Effect, sizes: Mapping[str, float]) -> float:
-        """By what the error of a component is multiplied."""
+        """The factor by which a component's contribution to the error is multiplied."""
         if DOCUMENT in effect:
             return self.design_effect.factor
         return 1 - math.prod(min(1.0, sizes[name] / self.totals.get(name, math.inf)) for name in effect)
@@ -129,13 +132,13 @@ def _design_effect(table: NDArray[np.float64], names: Sequence[str], clusters: S
     if alone and found.clusters < 2:
         raise DataError(Fault("variance", "all documents are of one cluster", "two or more"))
     if not alone or not found.estimate.stderr:
-        # Clusters with equal means tell of no error among clusters, which is not the same as that there is none.
+        # Clusters with equal means leave the between-cluster error unknown, which does not mean that it is 0.
         return _DesignEffect(clusters=found.clusters)
     return _DesignEffect((found.estimate.stderr / alone) ** 2, found.clusters)
 
 
 def _complete(table: NDArray[np.float64], names: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The table without the documents that miss a score, and which have all of theirs."""
+    """The table without documents that lack a score, and a mask of the complete ones."""
     import numpy as np
 
     if np.isinf(table).any() or not table.size:
@@ -161,28 +164,28 @@ def _squares(table: NDArray[np.float64], names: Sequence[str], nested: str | Non
     """Effect → its mean square and degrees of freedom."""
     squares = _mean_squares(table, names, [name for name in names if name != nested])
     if nested is not None:
-        # Within cells: all that the crossed factors leave. Its effect has every factor.
+        # Within cells: everything beyond the crossed factors. Its effect contains every factor.
         axis = list(names).index(nested)
         size = table.shape[axis]
         squares[tuple(names)] = (float(table.var(axis=axis, ddof=1).mean()), table.size // size * (size - 1))
-    # What rounding leaves of scores that are equal.
+    # Rounding error of equal scores.
     least = (_TOLERANCE * float(abs(table).max())) ** 2
     return {effect: (0.0 if square <= least else square, degrees) for effect, (square, degrees) in squares.items()}
 
 
 def _moments(squares: _Squares, sizes: Mapping[str, int], nested: str | None) -> dict[Effect, float]:
-    """Effect → its variance component as the moments give it."""
+    """Effect → its variance component by the method of moments."""
     found = {}
     for effect in squares:
         terms = [sign * squares[other][0] for other, sign in _wider(effect, squares, nested)]
-        # Mean squares that cancel but for rounding leave nothing.
+        # Mean squares that cancel up to rounding give 0.
         total = 0.0 if is_rounding_error(abs(math.fsum(terms)), max(map(abs, terms))) else math.fsum(terms)
         found[effect] = total / math.prod(size for name, size in sizes.items() if name not in effect)
     return found
 
 
 def _wider(effect: Effect, squares: _Squares, nested: str | None) -> list[tuple[Effect, int]]:
-    """The mean squares that give a component, with their signs: the equations of their expectations, inverted."""
+    """The mean squares that determine a component, with their signs: the inverted equations of their expectations."""
     wider = [other for other in squares if set(effect) <= set(other)]
     crossed = max(len(other) for other in squares) - (nested is not None)
     if nested is not None and nested not in effect and len(effect) < crossed:
@@ -215,16 +218,16 @@ def _variance_of_mean(components: Mapping[Effect, float], sizes: Mapping[str, fl
 
 
 def _part(effect: Effect, value: float, sizes: Mapping[str, float], population: _Population) -> float:
-    """What a component adds to the squared error of the mean."""
+    """A component's contribution to the squared standard error of the mean."""
     return value / math.prod(sizes[name] for name in effect) * population.factor(effect, sizes)
 
 
 def _degrees(
     squares: _Squares, sizes: Mapping[str, int], nested: str | None, population: _Population, variance: float
 ) -> float | None:
-    """Satterthwaite's degrees of freedom of the squared error of the mean; None where that is 0.
+    """Satterthwaite's degrees of freedom of the squared standard error of the mean; None if that is 0.
 
-    The components with documents sum up to the documents' mean square; the others are sums of mean squares as they are.
+    The components with documents sum to the documents' mean square; the others are sums of mean squares as they are.
     """
     weights: dict[Effect, float] = {}
     for effect in squares:
@@ -244,21 +247,21 @@ def _degrees(
 def _interval(
     table: NDArray[np.float64], error: float | None, degrees: float | None
 ) -> tuple[float | None, float | None]:
-    """95 % ends of the mean; none without an error."""
+    """95 % interval of the mean; None without a standard error."""
     if degrees is None or error is None:
         return None, None
     mean = float(table.mean())
     if table.min() >= 0 and table.max() <= 1:
         return bounded_interval(mean, error, degrees)
-    reach = t_quantile(degrees) * error
-    return mean - reach, mean + reach
+    half_width = t_quantile(degrees) * error
+    return mean - half_width, mean + half_width
 
 
 def _components(
     squares: _Squares, raw: Mapping[Effect, float], sizes: Mapping[str, int], population: _Population
 ) -> tuple[VarianceComponent, ...]:
-    kept = {effect: max(0.0, value) for effect, value in raw.items()}
-    total, of_mean = math.fsum(kept.values()), _variance_of_mean(kept, sizes, population)
+    nonnegative = {effect: max(0.0, value) for effect, value in raw.items()}
+    total, of_mean = math.fsum(nonnegative.values()), _variance_of_mean(nonnegative, sizes, population)
     found = [
         VarianceComponent(
             effect,
@@ -268,16 +271,16 @@ def _components(
             squares[effect][1],
             raw[effect] < 0,
         )
-        for effect, value in kept.items()
+        for effect, value in nonnegative.items()
     ]
     return tuple(sorted(found, key=lambda item: -item.variance))
 
 
 def _forecasts(
-    kept: Mapping[Effect, float], sizes: Mapping[str, int], population: _Population
+    nonnegative: Mapping[Effect, float], sizes: Mapping[str, int], population: _Population
 ) -> tuple[StderrForecast, ...]:
     def with_times(factor: str, times: float) -> float:
-        return math.sqrt(_variance_of_mean(kept, {**sizes, factor: sizes[factor] * times}, population))
+        return math.sqrt(_variance_of_mean(nonnegative, {**sizes, factor: sizes[factor] * times}, population))
 
     found = [
         StderrForecast(name, size, with_times(name, 2), with_times(name, 0.5))

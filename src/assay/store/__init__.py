@@ -1,4 +1,4 @@
-"""What is remembered: one SQLite file with responses, models, runs and documents' values; the only user of sqlite3.
+"""Storage: one SQLite file with responses, models, runs and document values; the only user of sqlite3.
 
-Takes responses, run records and values, gives them back by key. May import: core.
+In: responses, run records and values. Out: the same, by key. Imports core only.
 """

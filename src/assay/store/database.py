@@ -1,8 +1,8 @@
-"""Opens the store's SQLite file: WAL, one writer at a time, migrations, errors in plain words.
+"""Opens the store's SQLite file: WAL mode, one writer at a time, migrations, readable errors.
 
-A file that cannot be written is opened to be read where that will do; what would be recorded is then dropped.
+A file that cannot be written is opened read-only if the caller allows it; new records are then dropped.
 
-SQLite before 3.51.3 can damage a WAL database when two connections write or checkpoint at the same moment.
+SQLite before 3.51.3 can corrupt a WAL database when two connections write or checkpoint at the same moment.
 So every write transaction and checkpoint here runs under a lock file, and SQLite never checkpoints by itself.
 """
 
@@ -31,7 +31,7 @@ from assay.store.migrations import APPLICATION_ID, MIGRATIONS, check_identity, m
 
 try:
     import fcntl
-except ImportError:  # Windows: SQLite's own locks must do
+except ImportError:  # Windows: SQLite's own locks must suffice
     fcntl = None  # type: ignore[assignment]
 
 MEMORY = ":memory:"
@@ -44,7 +44,8 @@ class Database:
 
     Args:
         path: the file; `:memory:` for none.
-        may_be_read_only: whether reading will do where the file cannot be written. A missing file is then not made.
+        may_be_read_only: whether read-only access suffices if the file cannot be written. A missing file is then not
+            created.
     """
 
     def __init__(self, path: str | Path, may_be_read_only: bool = False) -> None:
@@ -64,14 +65,14 @@ class Database:
         return self._connection is not None
 
     def open(self) -> Database:
-        """Opens or creates the file and brings its tables up to date."""
+        """Opens or creates the file and migrates its tables to the current schema."""
         try:
             with self._explained("opened"):
                 if self.path != MEMORY:
                     self.path = locate(self.path)
                     self._note_empty(check_not_emptied(self.path))
                 if self.path != MEMORY and self._may_be_read_only and not self._is_there():
-                    self._open_to_write(MEMORY)  # looking makes no store
+                    self._open_to_write(MEMORY)  # reading does not create a store
                 elif self.path != MEMORY and (reason := unwritable_reason(self.path)):
                     self._open_to_read(reason)
                 else:
@@ -87,7 +88,7 @@ class Database:
 
     def _note_empty(self, is_empty: bool) -> None:
         if is_empty:
-            message = "had 0 bytes and starts as a new store; if it held answers before, they are gone"
+            message = "had 0 bytes and starts as a new store; any answers it held before are lost"
             self.notices.append(f"the store {self.path} {message}")
 
     def _open_to_write(self, path: str) -> None:
@@ -99,11 +100,11 @@ class Database:
             self._mark()
 
     def _open_to_read(self, reason: str) -> None:
-        """Opens a file that cannot be written. One of an earlier schema is brought up to date in memory."""
+        """Opens a file that cannot be written. An earlier schema is migrated in memory."""
         if not self._may_be_read_only:
-            advice = f"Copy the store to a place that you may write (cp {self.path} …) and name that with --store"
+            advice = f"Copy the store to a writable location (cp {self.path} …) and pass that with --store"
             raise StoreError(
-                Fault(f"store {self.path}", f"could not be opened: {reason}", "a file and folder to write to", advice)
+                Fault(f"store {self.path}", f"could not be opened: {reason}", "a writable file and folder", advice)
             )
         way = read_only_access(self.path)
         self._copy = way.copy
@@ -121,14 +122,14 @@ class Database:
         self._unwritable = reason
 
     def _mark(self) -> None:
-        """Says in the lock file that a store was made: if that is found with 0 bytes, it was truncated."""
+        """Marks the lock file once a store exists: if the store is found with 0 bytes later, it was truncated."""
         if self._lock_file is not None and self._lock_file.tell() == 0:
             self._lock_file.write(MARK)
             self._lock_file.flush()
 
     @contextmanager
     def open_for_inspection(self) -> Iterator[sqlite3.Connection]:
-        """A connection that reads the file as it is, damaged or not: nothing is migrated, no text is refused."""
+        """A connection that reads the file as it is, damaged or not: without migrations, decoding text leniently."""
         self.path = locate(self.path)
         with self._explained("read"):
             check_not_emptied(self.path)
@@ -141,25 +142,25 @@ class Database:
             try:
                 self._connection.text_factory = decode_leniently
                 self._connection.execute("PRAGMA query_only = ON")
-                # A table whose definition is damaged must not hide the others.
+                # A damaged table definition must not hide the other tables.
                 self._connection.execute("PRAGMA writable_schema = ON")
                 yield self._connection
             finally:
                 self._release()
 
     def copy_to(self, path: str) -> None:
-        """Writes a copy of the whole store, its log included, with the permissions of the file."""
+        """Writes a copy of the whole store, including its log, with the file's permissions."""
         Path(path).touch(mode=Path(self.path).stat().st_mode & 0o777)
         with self._lock, self._explained("copied"), self._writing(), closing(_connect(path)) as copy:
             self._open_connection().backup(copy)
 
     @property
     def is_read_only(self) -> bool:
-        """Whether what is written goes to a scratch database."""
+        """Whether writes go to a scratch database."""
         return self._scratch is not None
 
     def close(self) -> None:
-        """Folds the log into the file and closes both."""
+        """Checkpoints the log into the file and closes both."""
         with defer_signals(), self._lock:
             if self._connection is not None:
                 with suppress(sqlite3.Error, OSError), self._writing():
@@ -167,9 +168,9 @@ class Database:
             self._release()
 
     def _release(self) -> None:
-        """Closes what is open, without a word about errors: everything worth keeping is committed."""
+        """Closes everything and ignores errors: everything important is committed."""
         if self._connection is not None:
-            # Under the lock, because the last connection to close folds the log into the file once more.
+            # Under the lock, because the last connection to close checkpoints once more.
             with suppress(sqlite3.Error, OSError), self._writing():
                 self._connection.close()
             self._connection = None
@@ -194,7 +195,7 @@ class Database:
             except sqlite3.OperationalError as error:
                 if "decode" not in str(error):
                     raise
-                # A damaged text is read as it is: one row must not hide the others.
+                # Damaged text is decoded leniently: one row must not hide the others.
                 connection.text_factory = decode_leniently
                 try:
                     return connection.execute(query, parameters).fetchall()
@@ -203,10 +204,10 @@ class Database:
 
     @contextmanager
     def write(self, rows: int = 1) -> Iterator[sqlite3.Connection]:
-        """One transaction: all of it is kept, or nothing. On a store that is only read it goes to a scratch database.
+        """One transaction, all or nothing. On a read-only store it goes to a scratch database.
 
         Args:
-            rows: roughly how many rows it writes, to know when to fold the log into the file.
+            rows: approximate number of rows written, to decide when to checkpoint.
         """
         with defer_signals(), self._lock, self._explained("written"), self._writing():
             connection = self._scratch or self._open_connection()
@@ -226,7 +227,7 @@ class Database:
 
     def _note_unrecorded(self) -> None:
         if self._unwritable:
-            message = f"can only be read: {self._unwritable}. This run is not recorded in it"
+            message = f"is read-only: {self._unwritable}. This run is not recorded in it"
             self.notices.append(f"the store {self.path} {message}")
             self._unwritable = ""
 
@@ -239,10 +240,10 @@ class Database:
         if self.path == MEMORY:
             return
         private_folder(Path(self.path).parent)
-        self._lock_file = open(self.path + ".lock", "ab", opener=private_opener)  # noqa: SIM115 - held all along
-        if not Path(self.path).exists():  # deleted to start anew
+        self._lock_file = open(self.path + ".lock", "ab", opener=private_opener)  # noqa: SIM115 - stays open
+        if not Path(self.path).exists():  # deleted to start over
             self._lock_file.truncate(0)
-        # Made here, for its owner alone: SQLite would let others read it. Its log files take over the permissions.
+        # Created here with owner-only permissions: SQLite would let others read it. Its log files inherit them.
         os.close(private_opener(self.path, os.O_CREAT | os.O_RDWR))
 
     def _configure(self) -> None:
@@ -251,13 +252,13 @@ class Database:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         if self._lock_file is not None and is_network_path(Path(self.path)):
             connection.execute("PRAGMA journal_mode = DELETE")
-            self.notices.append(f"the store {self.path} is on a network file system: writing is safe there, but slower")
+            self.notices.append(f"the store {self.path} is on a network file system: writes are safe there, but slower")
         else:
             connection.execute("PRAGMA journal_mode = WAL")
-        # NORMAL in WAL mode: a commit survives the death of the process, though not always a power cut.
+        # NORMAL in WAL mode: a commit survives a killed process, though not always a power failure.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
-        # Keys are hashes, so rows land all over the tree: 64 MB of it in memory spare many re-reads.
+        # Keys are hashes, so rows are spread over the whole tree: 64 MB of page cache save many reads.
         connection.execute("PRAGMA cache_size = -65536")
         connection.execute("PRAGMA foreign_keys = ON")
 
@@ -286,7 +287,7 @@ class Database:
 
 
 def decode_leniently(data: bytes) -> str:
-    """A text as it is in the file, even where it is damaged."""
+    """Text as it is in the file, even if damaged."""
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -296,13 +297,13 @@ def _connect(path: str, is_uri: bool = False) -> sqlite3.Connection:
 
 def _fault(path: str, verb: str, reason: str) -> Fault:
     lowered = reason.lower()
-    advice = "Choose another place with --store"
+    advice = "Choose another location with --store"
     if "full" in lowered or "no space" in lowered or "too large" in lowered:
-        advice = "Free some space and run the same command again: what was answered so far is kept"
-    elif "i/o error" in lowered:  # what SQLite says of a quota, too
-        advice = "Is the disk full or failing? Mend that and run the same command again: what was answered is kept"
+        advice = "Free some space and rerun the same command: answers so far are saved"
+    elif "i/o error" in lowered:  # SQLite reports a full quota like this, too
+        advice = "Is the disk full or failing? Fix that and rerun the same command: answers so far are saved"
     elif "not a database" in lowered:
-        advice = "Move the file away, or choose another place with --store"
+        advice = "Move the file away, or choose another location with --store"
     elif "malformed" in lowered or "corrupt" in lowered:
         advice = f"The file is damaged. Run: assay store check --store {path} (with --repair to save what can be read)"
     return Fault(f"store {path}", f"could not be {verb}: {reason}", next=advice)

@@ -1,4 +1,4 @@
-"""The store's file on disk, before SQLite sees it: what it must be, whether it can be written, how to read it."""
+"""Access to the store's file before SQLite opens it: validity, write access, and how to read it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 from assay.core.errors import Fault, StoreError
 
-# What the lock file holds once a store was made beside it: a store of 0 bytes has then lost everything.
+# Content of the lock file once a store exists beside it: a store of 0 bytes has then lost everything.
 MARK = b"an Assay store is beside this file\n"
-_SMALLEST = 100  # SQLite's header; it takes a shorter file for an empty one
+_SMALLEST = 100  # size of SQLite's header; SQLite treats a shorter file as empty
 _EFFECTIVE = os.access in os.supports_effective_ids
 _NETWORK_SYSTEMS = ("nfs", "cifs", "smb", "afs", "fuse.sshfs", "9p")
 
 
 def locate(path: str) -> str:
-    """The path with `~` replaced; what can be no store is an error."""
+    """The path with `~` expanded; an error if it cannot be a store."""
     try:
         os.fsencode(path)
         if "\0" in path:
@@ -37,27 +37,27 @@ def locate(path: str) -> str:
 
 
 def check_not_emptied(path: str) -> bool:
-    """Whether the file is there with 0 bytes. One that held a store, or has a log beside it, is an error."""
+    """Whether the file exists with 0 bytes. A file that held a store, or has a log beside it, is an error."""
     size = _size(path)
     if 0 < size < _SMALLEST:
         found = f"has {size} bytes, too few for a store: it was truncated, or is another file"
-        raise StoreError(Fault(f"store {path}", found, "a store", f"Put a backup back, or delete the file: rm {path}"))
+        raise StoreError(Fault(f"store {path}", found, "a store", f"Restore a backup, or delete the file: rm {path}"))
     if size or not Path(path).exists():
         return False
     log = f"{path}-wal"
     if _size(log):
         found = f"has 0 bytes, but its log {log} does not: the file was truncated, and opening it would delete the log"
-        advice = f"Put a backup of the file back. To start anew, delete {path} and {log}"
+        advice = f"Restore a backup of the file. To start over, delete {path} and {log}"
         raise StoreError(Fault(f"store {path}", found, "a store", advice))
     if _was_store(path):
-        found = "has 0 bytes: it held a store and was truncated, so its answers and runs are gone"
-        advice = f"Put a backup back. To start anew, delete the file: rm {path}"
+        found = "has 0 bytes: it held a store and was truncated, so its answers and runs are lost"
+        advice = f"Restore a backup. To start over, delete the file: rm {path}"
         raise StoreError(Fault(f"store {path}", found, "a store", advice))
     return True
 
 
 def _size(path: str) -> int:
-    """Bytes of a file; 0 for none."""
+    """Size of a file in bytes; 0 if it does not exist."""
     return Path(path).stat().st_size if Path(path).exists() else 0
 
 
@@ -69,7 +69,7 @@ def _was_store(path: str) -> bool:
 
 
 def unwritable_reason(path: str) -> str:
-    """Why a store cannot be written: a file or folder and the reason; nothing when it can."""
+    """Why a store cannot be written: the reason and the file or folder; empty if it can."""
     existing = [name for name in (path, f"{path}.lock", f"{path}-wal", f"{path}-shm") if Path(name).exists()]
     folder = Path(path).parent
     while not folder.exists() and folder != folder.parent:
@@ -91,7 +91,7 @@ class ReadOnlyAccess:
     """How to open a file that cannot be written.
 
     Attributes:
-        uri: what SQLite is told.
+        uri: URI for SQLite.
         copy: folder with a copy, to be deleted after use.
     """
 
@@ -102,8 +102,8 @@ class ReadOnlyAccess:
 def read_only_access(path: str) -> ReadOnlyAccess:
     """How to read a store without writing beside it.
 
-    SQLite reads a log (`-wal`) by its index (`-shm`). Where there is no index and none can be made, a log with
-    answers in it can only be read from a copy; without a log the file does not change and is read as it is.
+    SQLite reads a log (`-wal`) through its index (`-shm`). If there is no index and none can be created, a log with
+    answers can only be read from a copy; without a log the file does not change and is read in place.
     """
     if Path(f"{path}-shm").exists() and Path(f"{path}-wal").exists():
         return ReadOnlyAccess(_uri(path, "mode=ro"))
@@ -126,7 +126,7 @@ def _uri(path: str, parameters: str) -> str:
 
 
 def is_network_path(path: Path) -> bool:
-    """Whether the file lies on a network file system, where WAL does not work. Known on Linux only."""
+    """Whether the file is on a network file system, where WAL does not work. Detected on Linux only."""
     try:
         lines = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
     except OSError:

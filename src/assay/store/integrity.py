@@ -1,6 +1,6 @@
-"""Checks a store from end to end: SQLite's own check, then every row and its checksum.
+"""Checks a whole store: SQLite's own integrity check, then every row and its checksum.
 
-In: the store's file. Out: what each table holds, and which rows cannot be read; nothing is changed.
+In: the store's file. Out: the contents of each table, and the rows that cannot be read; nothing is changed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from assay.store.trained_models import read_fitted
 from assay.store.value_table import read_values
 
 _MOST_DAMAGE_LINES = 20
-# Per table the columns that are read, the name of a row first.
+# Per table the columns to read, the row's name first.
 TABLES = {
     "models": "digest, id, fingerprint",
     "runs": "id, status, created, finished, model, spec, manifest, summary",
@@ -37,8 +37,8 @@ class BrokenRow:
     """A row that cannot be read.
 
     Attributes:
-        place: its key in `responses`, its rowid in another table.
-        name: what people call it.
+        row_key: its key in `responses`, its rowid in another table.
+        name: its display name.
         fault: what is wrong with it.
     """
 
@@ -49,11 +49,11 @@ class BrokenRow:
 
 @dataclass(frozen=True, slots=True)
 class CheckedTable:
-    """What was found in a table.
+    """Check result of a table.
 
     Attributes:
         rows: rows that SQLite could read.
-        unchecked: sound rows without a checksum, from before there were any.
+        unchecked: valid rows without a checksum, written before checksums existed.
         broken: rows that cannot be used.
     """
 
@@ -65,11 +65,11 @@ class CheckedTable:
 
 @dataclass(frozen=True, slots=True)
 class StoreCheck:
-    """What was found in a store.
+    """Check result of a store.
 
     Attributes:
-        damage: lines of SQLite's own check; none for a sound file.
-        strangers: sound answers of a model that the store does not list.
+        damage: messages of SQLite's own check; empty for an intact file.
+        orphaned_answers: valid answers of a model that the store does not list.
     """
 
     path: str
@@ -83,10 +83,10 @@ class StoreCheck:
 
 
 def check_store(path: str | Path) -> StoreCheck:
-    """Checks a store. A file that is none is an error, a damaged one is not."""
+    """Checks a store. A file that is not a store is an error, a damaged one is not."""
     found = str(Path(path).expanduser())
     if not Path(found).exists():
-        raise StoreError(Fault(f"store {found}", "there is no such file", next="Name a store with --store"))
+        raise StoreError(Fault(f"store {found}", "the file does not exist", next="Name a store with --store"))
     with Database(found).open_for_inspection() as connection:
         damage = _damage(connection, found)
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -102,7 +102,7 @@ def check_store(path: str | Path) -> StoreCheck:
 
 
 def _damage(connection: sqlite3.Connection, path: str) -> tuple[str, ...]:
-    """What SQLite finds wrong with the file as such. Raises where it is no store at all."""
+    """What SQLite finds wrong with the file itself. Raises if it is not a store at all."""
     try:
         check_identity(connection, path)
         rows = connection.execute(f"PRAGMA integrity_check({_MOST_DAMAGE_LINES})").fetchall()
@@ -154,7 +154,7 @@ def _check_table(connection: sqlite3.Connection, name: str) -> CheckedTable:
 
 
 def _checked(connection: sqlite3.Connection, name: str, read: Callable[[Sequence[Any]], object]) -> CheckedTable:
-    """Reads every row of a table; a reader says what is wrong by a text or an error."""
+    """Reads every row of a table; `read` reports a problem by a text or an exception."""
     count = 0
     broken: list[BrokenRow] = []
     for row_key, *row in scan_table(connection, name, TABLES[name]):
@@ -162,7 +162,7 @@ def _checked(connection: sqlite3.Connection, name: str, read: Callable[[Sequence
         try:
             outcome = read(row)
             fault = outcome if isinstance(outcome, str) else ""
-        except Exception as error:  # whatever a damaged value makes of a reader
+        except Exception as error:  # a damaged value may raise anything
             fault = str(error)
         if fault:
             broken.append(BrokenRow(row_key, str(row[0]), fault))

@@ -1,6 +1,6 @@
-"""The tables, as an ordered list of migrations, and the checks that a file has them.
+"""The database schema as an ordered list of migrations, and the checks that a file matches it.
 
-A migration is never changed once it has been released.
+A released migration is never changed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from assay.core.errors import Fault, StoreError
 
-# Marks the file as ours: the letters "Assy".
+# Marks the file as an Assay store: the letters "Assy".
 APPLICATION_ID = 0x41737379
 
 
@@ -102,7 +102,7 @@ def _document_values(connection: sqlite3.Connection) -> None:
 
 
 def _checksums(connection: sqlite3.Connection) -> None:
-    # Takes no time whatever the size of the table: rows that are there keep their bytes and read as NULL.
+    # Takes constant time: existing rows keep their bytes and read as NULL.
     connection.execute("ALTER TABLE responses ADD COLUMN checksum INTEGER")
 
 
@@ -114,7 +114,7 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
 ]
 
 _NEXT = "Update Assay, or choose another --store"
-# What every version of this program reads; a file that claims a schema must have its tables.
+# Probes for the tables that this program reads; a file that claims a schema must have its tables.
 _PROBES = (
     "SELECT id, digest, fingerprint FROM models",
     "SELECT key, model, created, total, is_greedy, token_count, prompt_tokens, truncated, extra, checksum"
@@ -143,7 +143,7 @@ def check_identity(connection: sqlite3.Connection, path: str) -> int:
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
-    """Brings the tables up to date and checks that they are there."""
+    """Migrates the tables to the current schema and checks that they exist."""
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     try:
         for number in range(version, len(MIGRATIONS)):
@@ -169,8 +169,8 @@ def _migrate_once(connection: sqlite3.Connection, number: int) -> None:
 
 
 def _version_mismatch(version: int) -> str:
-    return f"says that it has schema {version}, which its tables do not fit"
+    return f"claims schema {version}, which its tables do not match"
 
 
 def _restore(path: str) -> str:
-    return f"The version in the file is wrong. Put a backup back, or move the file away: mv {path} …"
+    return f"The version in the file is wrong. Restore a backup, or move the file away: mv {path} …"

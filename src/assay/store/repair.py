@@ -1,6 +1,6 @@
-"""Repairs a store: drops rows that cannot be read, or saves what can be read of a damaged file into a new one.
+"""Repairs a store: drops unreadable rows, or copies the readable rows of a damaged file into a new one.
 
-The file as it was is kept beside the repaired one.
+The original file is preserved beside the repaired one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class RepairReport:
     """What a repair did.
 
     Attributes:
-        kept: the file as it was before.
-        dropped: table → rows that were dropped.
+        backup: the copy of the original file.
+        dropped: table → number of dropped rows.
         is_rebuilt: whether the file was damaged and its readable rows were copied into a new one.
     """
 
@@ -38,10 +38,10 @@ class RepairReport:
 
 
 def repair_store(found: StoreCheck) -> RepairReport:
-    """Repairs what a check found; the answers that are dropped are asked again by the next run."""
+    """Repairs what a check found; the next run requests dropped answers again."""
     backup = _free_name(f"{found.path}.{'damaged' if found.damage else 'backup'}-{time.strftime('%Y%m%d-%H%M%S')}")
     if found.damage and not any(table.rows for table in found.tables):
-        advice = f"Put a backup back, or move the file away: mv {found.path} {backup}"
+        advice = f"Restore a backup, or move the file away: mv {found.path} {backup}"
         raise StoreError(Fault(f"store {found.path}", "no row of it can be read", next=advice))
     (_rebuild if found.damage else _drop_broken)(found, backup)
     left = {table.name: table.rows for table in check_store(found.path).tables}
@@ -50,17 +50,17 @@ def repair_store(found: StoreCheck) -> RepairReport:
 
 
 def _free_name(name: str) -> str:
-    """The name, or with a number behind it where a repair of the same second has taken it."""
+    """The name, with a number appended if a repair in the same second has taken it."""
     numbered = (f"{name}-{number}" for number in range(2, 1000))
     return next(free for free in (name, *numbered) if not Path(free).exists())
 
 
 def _drop_broken(found: StoreCheck, backup: str) -> None:
-    """Drops rows in one transaction, after a copy of everything."""
+    """Drops rows in one transaction, after a copy of the whole file."""
     database = Database(found.path).open()
     try:
         database.copy_to(backup)
-        database.read("PRAGMA foreign_keys = OFF")  # answers of a model whose record is lost stay
+        database.read("PRAGMA foreign_keys = OFF")  # answers of a model whose record is lost are preserved
         with database.write() as connection:
             for table in found.tables:
                 column = "key" if table.name == "responses" else "rowid"
@@ -72,7 +72,7 @@ def _drop_broken(found: StoreCheck, backup: str) -> None:
 
 
 def _rebuild(found: StoreCheck, backup: str) -> None:
-    """Copies every sound row into a new file, which then takes the place of the damaged one."""
+    """Copies every valid row into a new file, which then replaces the damaged one."""
     made = f"{found.path}.repaired"
     for ending in _FILE_SUFFIXES:
         Path(made + ending).unlink(missing_ok=True)
@@ -87,7 +87,7 @@ def _rebuild(found: StoreCheck, backup: str) -> None:
             _drop_orphans(target)
     finally:
         database.close()
-    # The damaged file stays in its place until the new one takes it in one step.
+    # The damaged file stays in place until the new one replaces it atomically.
     os.close(os.open(backup, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # private before it holds a byte
     shutil.copy2(found.path, backup)
     shutil.copymode(found.path, made)
@@ -99,7 +99,7 @@ def _rebuild(found: StoreCheck, backup: str) -> None:
 
 
 def _drop_orphans(connection: sqlite3.Connection) -> None:
-    """Drops runs without a model, and what hangs on a run that is not there."""
+    """Drops runs without a model, and rows that belong to a missing run."""
     connection.execute("DELETE FROM runs WHERE model NOT IN (SELECT id FROM models)")
     for name in _RUN_TABLES:
         connection.execute(f"DELETE FROM {name} WHERE run NOT IN (SELECT id FROM runs)")
@@ -119,5 +119,5 @@ def _copy_table(source: sqlite3.Connection, target: sqlite3.Connection, table: C
     columns, broken = TABLES[table.name], {row.row_key for row in table.broken}
     marks = ",".join("?" * (1 + len(columns.split(","))))
     sound = (row for row in scan_table(source, table.name, columns) if row[0] not in broken)
-    # With their numbers: the newest run is the one that was recorded last.
+    # With their rowids: the newest run is the one recorded last.
     target.executemany(f"INSERT OR IGNORE INTO {table.name} (rowid, {columns}) VALUES ({marks})", sound)

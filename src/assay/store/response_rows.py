@@ -1,6 +1,6 @@
-"""A response as a row of the table: its columns, its checksum, and what is wrong with a row that cannot be read.
+"""A response as a table row: its columns, its checksum, and the validation of stored rows.
 
-Rows of stores from before checksums (schema 3) have none; of these, types and ranges are checked.
+Rows of stores without checksums (schema 3 and earlier) are validated by types and ranges.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ SELECTED = "key, total, is_greedy, token_count, prompt_tokens, truncated, extra,
 
 WRONG_CHECKSUM = "checksum differs: the row has changed since it was written"
 WRONG_VALUES = "values of the wrong type or out of range"
-WRONG_KIND = "not the kind of answer that its request asks for"
+WRONG_KIND = "not the kind of answer that its request needs"
 
 _pack_likelihood = struct.Struct("<32sdqqqq").pack
 _pack_other = struct.Struct("<32sqqq").pack
-# What packing and encoding say of values of another type.
+# Errors of packing and encoding values of another type.
 _NOT_PACKED = (struct.error, TypeError, ValueError, AttributeError)
-# `+ 0.0` below, because SQLite writes whole numbers as integers, which have no -0.0.
-# A checksum from -2³¹ on takes four bytes in the file; from 0 on, half of them would take six.
+# `+ 0.0` below, because SQLite stores whole numbers as integers, which have no -0.0.
+# A signed checksum takes four bytes in the file; of unsigned ones, half would take six.
 _MIDDLE = 2**31
 
 
 def checksum(key: bytes, flat: FlatOutput) -> int:
-    """CRC-32 of a response's key and values. It finds every single flipped bit, in the key too."""
+    """CRC-32 of a response's key and values. It detects every single flipped bit, including in the key."""
     total, is_greedy, token_count, prompt_tokens, truncated, extra = flat
     if total is None:
         found = crc32(_pack_other(key, token_count, prompt_tokens, truncated))
@@ -53,11 +53,11 @@ def checksum(key: bytes, flat: FlatOutput) -> int:
 
 
 def plain_row(key: bytes, model: int, now: float, output: Logprob) -> tuple[Any, ...]:
-    """The row of a log-probability without extras, as `flatten` and `checksum` have it, in half the time."""
+    """The row of a log-probability without extras: the same as by `flatten` and `checksum`, in half the time."""
     total, greedy = output.total, 1 if output.is_greedy else 0
     counts = output.token_count, output.prompt_tokens, output.truncated
     found = crc32(_pack_likelihood(key, total + 0.0, greedy, *counts)) - _MIDDLE
-    # A bytearray, because sqlite3 asks every other type, bytes too, how it wants to be adapted.
+    # A bytearray, because sqlite3 looks up an adapter for every other type, including bytes.
     return bytearray(key), model, now, total, greedy, *counts, found
 
 
@@ -68,7 +68,7 @@ def full_row(key: bytes, model: int, now: float, output: Output) -> tuple[Any, .
 
 
 def row_fault(row: Sequence[Any], request: Request | None = None) -> str:
-    """Why a row, as `SELECTED` reads it, cannot be used for its request; nothing for a sound one."""
+    """Why a row, as read by `SELECTED`, cannot be used for its request; empty for a valid row."""
     key, total, is_greedy, token_count, prompt_tokens, truncated, extra, stored = row
     try:
         if extra is None and stored is not None:  # nearly every row
@@ -95,12 +95,12 @@ def _row_matches_request(row: Sequence[Any], request: Request) -> bool:
 
 
 def read_output(flat: Sequence[Any]) -> Output:
-    """The output of a sound row."""
+    """The output of a valid row."""
     return unflatten(flat)  # type: ignore[arg-type]
 
 
 def _is_sound(flat: FlatOutput) -> bool:
-    """Whether values without a checksum make an output with everything in its range."""
+    """Whether values without a checksum form an output with everything in its range."""
     total, is_greedy, token_count, prompt_tokens, truncated, extra = flat
     if total is not None and is_greedy not in (0, 1):
         return False

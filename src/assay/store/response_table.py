@@ -1,6 +1,6 @@
-"""Responses by key, and the writer that keeps each one as soon as it is there.
+"""Responses by key, and the writer that commits them as they arrive.
 
-Failures never come here: a resumed run asks them again.
+Failures are not stored here: a resumed run requests them again.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from assay.core.secrets import without_known
 from assay.store.database import Database, decode_leniently
 from assay.store.response_rows import COLUMNS, SELECTED, WRONG_KIND, full_row, plain_row, read_output, row_fault
 
-# SQLite takes 32,766 values in a statement since version 3.32, and 999 before.
+# SQLite accepts 32,766 values per statement since version 3.32, and 999 before.
 _VALUES_PER_STATEMENT = 32_000 if sqlite3.sqlite_version_info >= (3, 32) else 990
 _ROWS_PER_COMMIT = 20_000
-# How long answers may wait for more of them, unless someone waits for the commit. Each commit takes the interpreter
-# lock from a fast model a dozen times.
+# How long answers may wait to be batched, unless a caller waits for the commit. Each commit takes the GIL from a fast
+# model a dozen times.
 _SECONDS_TO_GATHER = 0.05
 _MOST_AT_HAND = 500_000
-# Rows per INSERT. Few sizes, because the connection keeps a statement of every size it has seen, and one of a
+# Rows per INSERT. Few sizes, because the connection caches a statement of every size it has seen, and one of a
 # thousand rows takes half a megabyte.
 _STATEMENT_SIZES = tuple(size for size in (1, 8, 64, 512, 2048) if size * len(COLUMNS) <= _VALUES_PER_STATEMENT)
 
@@ -49,7 +49,7 @@ class Responses:
 
     @property
     def notices(self) -> list[str]:
-        """What was found wrong while reading, by count and reason."""
+        """Problems found while reading, by count and reason."""
         faults = {**self._mended, **self.unreadable}
         if not faults:
             return []
@@ -61,13 +61,13 @@ class Responses:
             else f"{count:,} stored answers cannot be read and count"
         )
         where = f"assay store check --store {self._database.path}"
-        return [f"{noun} as unknown, to be asked again: {reasons_text}. See: {where}"]
+        return [f"{noun} as missing, to be requested again: {reasons_text}. See: {where}"]
 
     def known(self, keys: Iterable[bytes]) -> set[bytes]:
-        """Which of these keys have a response that can be read.
+        """The keys that have a readable response.
 
         Args:
-            keys: the keys; a mapping from keys to requests also has each answer's kind checked.
+            keys: the keys; with a mapping from keys to requests, each answer's kind is checked too.
         """
         found: set[bytes] = set()
         if not self._database.read("SELECT 1 FROM responses LIMIT 1"):
@@ -79,7 +79,7 @@ class Responses:
                 self.unreadable[key] = fault
             else:
                 found.add(key)
-                # Whoever asks what is known reads it next: rows are read and checked once.
+                # Callers read known answers next: rows are read and checked once.
                 if len(self._at_hand) < _MOST_AT_HAND:
                     self._at_hand[key] = read_output(row[1:7])
         return found
@@ -104,12 +104,12 @@ class Responses:
             yield from self._database.read(f"SELECT {SELECTED} FROM responses WHERE key IN ({marks})", chunk)
 
     def put(self, responses: Sequence[Response], fingerprint: Fingerprint) -> None:
-        """Keeps responses of one model; the first response of a key stays, unless it cannot be read."""
+        """Stores responses of one model; the first response of a key stays, unless it cannot be read."""
         model = self.model_id(fingerprint)
         now = time.time()
         plain: list[Any] = []
         full: list[Any] = []
-        # In the order of their keys, which are hashes, the rows of a batch meet every page of the tree once.
+        # In the order of their keys, which are hashes, the rows of a batch touch every page of the tree once.
         for key, output in sorted(responses, key=itemgetter(0)):
             if type(output) is Logprob and not output.notes and output.windows is None:
                 plain += plain_row(key, model, now, output)
@@ -125,14 +125,14 @@ class Responses:
             self._mended[key] = self.unreadable.pop(key)
 
     def remove(self, keys: Sequence[bytes]) -> None:
-        """Forgets the responses of these keys: they are asked again."""
+        """Deletes the responses of these keys, so that they are requested again."""
         for key in keys:
             self._at_hand.pop(key, None)
         with self._database.write(len(keys)) as connection:
             connection.executemany("DELETE FROM responses WHERE key = ?", [(key,) for key in keys])
 
     def model_id(self, fingerprint: Fingerprint) -> int:
-        """The number of a model in this file; it is added when new."""
+        """The number of a model in this file; new models are added."""
         digest = fingerprint.digest
         if digest not in self._models:
             text = without_known(json.dumps(fingerprint.to_json(), sort_keys=True, default=str))
@@ -142,12 +142,12 @@ class Responses:
         return self._models[digest]
 
     def count(self) -> int:
-        """Responses in the file."""
+        """Number of responses in the file."""
         return int(self._database.read("SELECT count(*) FROM responses")[0][0])
 
 
 def _drop(connection: sqlite3.Connection, keys: Sequence[bytes], faults: Mapping[bytes, str]) -> None:
-    """Drops rows that could not be read, so that new ones take their place; not what another process has mended."""
+    """Deletes unreadable rows, so that new ones replace them; not those that another process has replaced already."""
     connection.text_factory = decode_leniently
     for key in keys:
         row = connection.execute(f"SELECT {SELECTED} FROM responses WHERE key = ?", (key,)).fetchone()
@@ -157,10 +157,10 @@ def _drop(connection: sqlite3.Connection, keys: Sequence[bytes], faults: Mapping
 
 
 def _insert(connection: sqlite3.Connection, columns: tuple[str, ...], values: list[Any]) -> None:
-    """Inserts rows whose values stand in one list.
+    """Inserts rows whose values are in one flat list.
 
-    Many rows per statement: the interpreter lock changes hands once per statement, not once per row. A statement with
-    room to spare repeats the last row, which the table then ignores.
+    Many rows per statement: the GIL changes hands once per statement, not once per row. A statement that is not full
+    repeats the last row, which the table then ignores.
     """
     width, most = len(columns), _STATEMENT_SIZES[-1]
     for start in range(0, len(values), most * width):
@@ -182,12 +182,12 @@ def _chunks(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 
 class ResponseWriter:
-    """Commits responses from a thread of its own while the model goes on.
+    """Commits responses from its own thread while the model continues.
 
-    Whatever has gathered during one commit, or in a twentieth of a second, goes into the next, so a slow model's
-    answers are committed one by one, and a fast model's thousands at a time; `settle` does not wait for more. Use as
+    Responses that arrive during one commit, or within a twentieth of a second, go into the next, so a slow model's
+    answers are committed one by one, and a fast model's thousands at a time; `flush` does not wait for more. Use as
     a context manager; leaving it waits for the last commit. An error of the thread is raised by the next `put` or
-    `settle`, or on leaving.
+    `flush`, or on leaving.
     """
 
     def __init__(self, responses: Responses, fingerprint: Fingerprint) -> None:
@@ -201,7 +201,7 @@ class ResponseWriter:
         self._thread = threading.Thread(target=self._work, name="assay-store-writer", daemon=True)
 
     def put(self, responses: Sequence[Response]) -> None:
-        """Hands responses over."""
+        """Queues responses."""
         if self._error is not None:
             raise self._error
         self._submitted += len(responses)
@@ -209,11 +209,11 @@ class ResponseWriter:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything handed over so far is committed."""
+        """Whether everything queued so far is committed."""
         return self._submitted == self._committed
 
     def flush(self) -> None:
-        """Waits until everything handed over so far is committed."""
+        """Waits until everything queued so far is committed."""
         reached = threading.Event()
         self._flush_requested.set()
         self._queue.put(reached)
@@ -222,7 +222,7 @@ class ResponseWriter:
             raise self._error
 
     def discard(self, keys: Sequence[bytes]) -> None:
-        """Takes responses that were handed over out of the store again."""
+        """Removes queued responses from the store again."""
         self.flush()
         self._responses.remove(keys)
 
@@ -233,7 +233,7 @@ class ResponseWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with defer_signals():  # what was answered is committed, however often Ctrl-C is pressed
+        with defer_signals():  # answers are committed, however often Ctrl-C is pressed
             self._flush_requested.set()
             self._queue.put(None)
             self._thread.join()
@@ -249,7 +249,7 @@ class ResponseWriter:
             if batch and self._error is None:
                 try:
                     self._responses.put(batch, self._fingerprint)
-                except Exception as error:  # handed to the main thread, which raises it
+                except Exception as error:  # passed to the main thread, which raises it
                     self._error = error
             self._committed += len(batch)
             if isinstance(mark, threading.Event):
@@ -257,9 +257,9 @@ class ResponseWriter:
                 mark.set()
 
     def _gather(self, batch: list[Response]) -> threading.Event | bool | None:
-        """Waits for responses and takes all that are there, up to a mark to settle, which it gives.
+        """Waits for responses and takes all that are queued, up to a flush marker, which it returns.
 
-        True when there is more to come without a mark, None after the last one.
+        True if there is more to come without a marker, None after the last one.
         """
         item = self._queue.get()
         if item is not None and not isinstance(item, threading.Event):

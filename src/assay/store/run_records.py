@@ -1,4 +1,4 @@
-"""Run records: created first, marked finished last, with the failures of a run beside them."""
+"""Run records: created first, marked finished last, with the failures of a run."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from assay.core.comparisons import DocumentValues
 from assay.core.errors import Fault, StoreError, UnknownName, unknown_name
 from assay.core.fingerprints import Fingerprint
+from assay.core.plural import plural
+from assay.core.recorded_values import DocumentValues
 from assay.core.responses import Failure
 from assay.core.secrets import redacted, redacted_text, without_known
 from assay.store.database import Database
@@ -28,11 +29,11 @@ _RUNS_LOOKED_AT, _RUNS_MEASURED = 20, 5
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run as the store remembers it.
+    """A recorded run.
 
     Attributes:
         status: `running` (or killed), `finished`, `incomplete` (some requests failed), `interrupted`, `failed`.
-        fingerprint: what the model was; its digest stands in the keys of the answers.
+        fingerprint: the model's fingerprint; its digest is part of the keys of the answers.
         summary: results and measured speed; None until the run ends.
     """
 
@@ -52,17 +53,17 @@ class RunRecord:
 
     @property
     def parent(self) -> str | None:
-        """The run whose answers this one scored anew; None for a run that asked for itself."""
+        """The run whose answers this one rescored; None for a run of its own."""
         return self.manifest.get("parent")
 
     @property
     def tasks(self) -> Mapping[str, Mapping[str, Any]]:
-        """Task → what the manifest says of it."""
+        """Task → its entry in the manifest."""
         found: Mapping[str, Mapping[str, Any]] = self.manifest.get("tasks", {})
         return found
 
     def numbers(self, task: str) -> Mapping[str, Any]:
-        """A task's recorded numbers; empty for a run that did not get to its end."""
+        """A task's recorded numbers; empty for a run that did not finish."""
         found: Mapping[str, Any] = (self.summary or {}).get("tasks", {}).get(task, {})
         return found
 
@@ -75,7 +76,7 @@ class Runs:
         self._responses = responses
 
     def begin(self, fingerprint: Fingerprint, spec: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
-        """Adds a record and gives its name, which sorts by time."""
+        """Adds a record and returns its id, which sorts by time."""
         model = self._responses.model_id(fingerprint)
         now = time.time()
         run_id = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + "-" + secrets.token_hex(3)
@@ -85,7 +86,7 @@ class Runs:
         return run_id
 
     def describe(self, run_id: str, manifest: Mapping[str, Any]) -> None:
-        """Changes what a record says of how to repeat the run: one that asks in laps knows its documents last."""
+        """Updates the manifest of a record: a run with early stopping knows its documents only at the end."""
         with self._database.write() as connection:
             connection.execute("UPDATE runs SET manifest = ? WHERE id = ?", (_json(manifest), run_id))
 
@@ -96,7 +97,7 @@ class Runs:
         summary: Mapping[str, Any],
         values: Sequence[DocumentValues] = (),
     ) -> None:
-        """Marks a run as ended, and keeps its documents' values in the same moment."""
+        """Marks a run as ended, and stores its document values in the same transaction."""
         rows = [make_row(run_id, kept) for kept in values]
         with self._database.write(1 + len(rows)) as connection:
             connection.executemany(INSERT, rows)
@@ -106,7 +107,7 @@ class Runs:
             )
 
     def abandon(self, run_id: str, status: str) -> None:
-        """Marks a run that did not get to its end; one that did keeps what it found."""
+        """Marks a run that did not finish; a finished one keeps its results."""
         with self._database.write() as connection:
             connection.execute(
                 "UPDATE runs SET status = ?, finished = ? WHERE id = ? AND status = ?",
@@ -114,14 +115,14 @@ class Runs:
             )
 
     def add_failures(self, run_id: str, failures: Iterable[tuple[bytes, Failure]]) -> None:
-        """Keeps failed requests with the run."""
+        """Records failed requests of the run."""
         now = time.time()
         rows = [(run_id, key, f.kind, redacted_text(f.message), int(f.retryable), now) for key, f in failures]
         with self._database.write(len(rows)) as connection:
             connection.executemany("INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def all(self) -> list[RunRecord]:
-        """Every run that can be read, the one recorded last first."""
+        """Every readable run, most recently recorded first."""
         found, broken = [], []
         for row in self._database.read(_SELECT + _NEWEST_FIRST):
             try:
@@ -136,7 +137,7 @@ class Runs:
         return found
 
     def get(self, run_id: str) -> RunRecord:
-        """The run of this name, or the only one whose name begins so; `last` was recorded last, `last~1` before it."""
+        """The run with this id, or the only one whose id starts so; `last` is the newest, `last~1` the one before."""
         if found := _LAST.fullmatch(run_id):
             return self._newest(int(found.group(1) or 0))
         rows = self._database.read(_SELECT + " WHERE substr(runs.id, 1, ?) = ?", (len(run_id), run_id))
@@ -145,7 +146,7 @@ class Runs:
             raise unknown_name("run", run_id, [record.id for record in self.all()])
         if len(exact) > 1:
             raise UnknownName(
-                Fault(f"run {run_id}", f"stands for {len(exact)} runs", "more of its name", "See: assay ls runs")
+                Fault(f"run {run_id}", f"matches {plural(len(exact), 'run')}", "more of its id", "See: assay ls runs")
             )
         return read_record(exact[0])
 
@@ -153,12 +154,12 @@ class Runs:
         rows = self._database.read(f"{_SELECT}{_NEWEST_FIRST} LIMIT 1 OFFSET ?", (back,))
         if not rows:
             count = self._database.read("SELECT count(*) FROM runs")[0][0]
-            found = f"holds {count} runs" if count else "holds no run"
+            found = f"holds {plural(count, 'run')}" if count else "holds no runs"
             raise UnknownName(Fault(f"store {self._database.path}", found, next="See: assay ls runs"))
         return read_record(rows[0])
 
     def speed(self, fingerprint: Fingerprint, unit: str = "work") -> float | None:
-        """What this model has done per second in its latest runs; None when none of them counted in this unit.
+        """The model's speed per second in its latest runs; None if none of them measured this unit.
 
         Args:
             fingerprint: the model.
@@ -175,7 +176,7 @@ class Runs:
         return sum(item[unit] for item in used) / sum(item["seconds"] for item in used) if used else None
 
 
-# By the order in which they were recorded: the clock of a machine may go back.
+# In recording order: a machine's clock may go back.
 _NEWEST_FIRST = " ORDER BY runs.rowid DESC"
 _SELECT = (
     "SELECT runs.id, runs.status, runs.created, runs.finished, models.fingerprint, runs.spec, runs.manifest,"
@@ -184,19 +185,19 @@ _SELECT = (
 
 
 def read_record(row: Any) -> RunRecord:
-    """A run from its row; a row that is damaged is an error that names the run."""
+    """A run from its row; a damaged row is an error that names the run."""
     run_id, status, created, finished, fingerprint, spec, manifest, summary = row
     try:
         model, *parts = [_mapping(text) for text in (fingerprint, spec, manifest)]
         return RunRecord(
-            str(run_id),
-            status,
-            float(created),
-            finished,
-            Fingerprint.from_json(model),
-            parts[0],
-            parts[1],
-            None if summary is None else _mapping(summary),
+            id=str(run_id),
+            status=status,
+            created=float(created),
+            finished=finished,
+            fingerprint=Fingerprint.from_json(model),
+            spec=parts[0],
+            manifest=parts[1],
+            summary=None if summary is None else _mapping(summary),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         advice = "Run: assay store check (with --repair to drop what cannot be read)"
@@ -204,7 +205,7 @@ def read_record(row: Any) -> RunRecord:
 
 
 def _speed(summary: Any) -> dict[str, Any]:
-    """What a run measured; nothing where its summary cannot be read."""
+    """The speed that a run measured; empty if its summary cannot be read."""
     with suppress(ValueError, TypeError):
         return dict(_mapping(summary).get("speed", {}))
     return {}

@@ -1,4 +1,4 @@
-"""Reads every row that can be read, around pages that cannot: SQLite itself stops at the first damaged one."""
+"""Reads every readable row around damaged pages: SQLite itself stops at the first damaged one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_ROWIDS = 1_000_000
 
 
 def scan_keys(connection: sqlite3.Connection, columns: str) -> Iterator[Sequence[Any]]:
-    """The rows of `responses`, in ranges of keys; a range that cannot be read is split until its rows are found."""
+    """The rows of `responses`, by key ranges; a range that cannot be read is split until its rows are found."""
     yield from _scan_prefix(connection, f"SELECT {columns} FROM responses WHERE key >= ? AND key < ?", b"")
 
 
@@ -25,14 +25,14 @@ def _scan_prefix(connection: sqlite3.Connection, query: str, prefix: bytes) -> I
             failed.append(low)
         else:
             yield from rows
-    # Where nothing at all is found, the damage is above: looking closer would not help.
+    # If nothing at all is found, the damage is higher up in the tree: splitting further would not help.
     if len(prefix) + 1 < _DEEPEST and len(failed) < len(_BYTES):
         for low in failed:
             yield from _scan_prefix(connection, query, low)
 
 
 def scan_table(connection: sqlite3.Connection, table: str, columns: str) -> Iterator[Sequence[Any]]:
-    """The rows of another table, each with its `rowid` first; one by one where they cannot be read together."""
+    """The rows of another table, each with its `rowid` first; one by one if they cannot be read together."""
     query = f"SELECT rowid, {columns} FROM {table}"
     rows = _fetched(connection, query, ())
     if rows is not None:
@@ -44,7 +44,7 @@ def scan_table(connection: sqlite3.Connection, table: str, columns: str) -> Iter
 
 
 def _fetched(connection: sqlite3.Connection, query: str, values: Sequence[Any]) -> list[Any] | None:
-    """The rows of a query; None when SQLite cannot read them."""
+    """The rows of a query; None if SQLite cannot read them."""
     try:
         return connection.execute(query, values).fetchall()
     except sqlite3.DatabaseError:

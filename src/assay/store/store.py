@@ -1,4 +1,4 @@
-"""The store as the conductor sees it: responses, runs with their documents' values, and trained models in one file."""
+"""The store as a whole: responses, runs with their document values, and trained models in one file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Store:
 
     Args:
         path: the file; `:memory:` for none.
-        may_be_read_only: whether reading will do where the file cannot be written: for looking at runs, not for
-            making them.
+        may_be_read_only: whether read-only access suffices if the file cannot be written: for inspecting runs, not for
+            recording them.
     """
 
     def __init__(self, path: str | Path = MEMORY, may_be_read_only: bool = False) -> None:
@@ -35,12 +35,12 @@ class Store:
 
     @property
     def record_path(self) -> str:
-        """Where runs are recorded: the file, or memory where that can only be read."""
+        """Where runs are recorded: the file, or memory if the file is read-only."""
         return MEMORY if self._database.is_read_only else self.path
 
     @property
     def notices(self) -> list[str]:
-        """What the user ought to know about the file and what was read from it."""
+        """Notices about the file and what was read from it."""
         return [*self._database.notices, *self.responses.notices]
 
     @property
@@ -59,7 +59,7 @@ class Store:
 
 
 def default_path() -> Path:
-    """The store in the user's data folder; the environment variable ASSAY_STORE names another."""
+    """The store in the user's data folder; the environment variable ASSAY_STORE overrides it."""
     named = os.environ.get("ASSAY_STORE")
     if named:
         return Path(named)

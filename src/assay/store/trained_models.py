@@ -1,4 +1,4 @@
-"""Models that were trained here, by name: where each lies, what it comes from, and how it was trained."""
+"""Trained models by name: their folder, their parent, and how they were trained."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ class FittedModel:
     """A trained model.
 
     Attributes:
-        name: what it is called; `--model NAME` opens it.
-        key: digest of all that decides the weights: parent, lessons, settings. The same key is the same model.
-        folder: where its files lie.
-        model_args: settings of its parent that it is opened with too.
+        name: its name; `--model NAME` opens it.
+        key: digest of everything that determines the weights: parent, training examples, settings. Equal keys are
+            equal models.
+        folder: the folder with its files.
+        model_args: settings inherited from its parent.
         parent: the parent's fingerprint, as JSON data.
-        fingerprint: its own.
-        tasks: names of the tasks that it learnt from.
-        data: digest and number of the lessons and of the validation lessons.
-        settings: how it was trained.
-        report: what came of it: steps, best step, validation metric, history.
-        created: when, in seconds since 1970.
+        fingerprint: its own fingerprint.
+        tasks: names of the tasks that it was trained on.
+        data: digest and number of the training examples and of the validation examples.
+        settings: the training settings.
+        report: the training report: steps, best step, validation metric, history.
+        created: time, in seconds since 1970.
     """
 
     name: str
@@ -54,7 +55,7 @@ class FittedModels:
         self._database = database
 
     def add(self, model: FittedModel) -> None:
-        """Adds a model. A name that another model has is an error; the same model is kept as it is."""
+        """Adds a model. A name taken by another model is an error; the same model stays as it is."""
         if self.check(model):
             return
         data = {name: value for name, value in asdict(model).items() if name not in _OWN_COLUMNS}
@@ -63,20 +64,20 @@ class FittedModels:
             connection.execute("INSERT INTO fitted VALUES (?, ?, ?, ?, ?)", row)
 
     def check(self, model: FittedModel) -> bool:
-        """Whether this very model is known already; a name that another one has is an error."""
+        """Whether this model is already stored; a name taken by another model is an error."""
         known = self.get(model.name)
         if known is None or (known.key, known.folder) == (model.key, model.folder):
             return known is not None
         tasks = ", ".join(known.tasks)
-        found = f'another model is called "{model.name}": it learnt {tasks} and lies in {known.folder}'
+        found = f'another model is called "{model.name}": it was trained on {tasks} and is in {known.folder}'
         raise StoreError(Fault("--name", found, next="Choose another name"))
 
     def get(self, name: str) -> FittedModel | None:
-        """The model of this name; None when there is none."""
+        """The model of this name; None if there is none."""
         return next(iter(self._read("WHERE name = ?", name)), None)
 
     def of_key(self, key: str) -> list[FittedModel]:
-        """Models of the same weights."""
+        """Models with the same weights."""
         return self._read("WHERE key = ? ORDER BY rowid", key)
 
     def all(self) -> list[FittedModel]:
@@ -89,7 +90,7 @@ class FittedModels:
 
 
 def read_fitted(row: Sequence[Any]) -> FittedModel:
-    """A model from its row; a row that is damaged is an error that names the model."""
+    """A model from its row; a damaged row is an error that names the model."""
     known = {entry.name for entry in fields(FittedModel)}
     try:
         return FittedModel(**{**_known(json.loads(row[4]), known), **dict(zip(_OWN_COLUMNS, row, strict=False))})

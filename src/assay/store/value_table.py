@@ -1,6 +1,6 @@
-"""The value of every document of a run, per task, metric and pipeline: what comparing runs needs, and nothing else.
+"""Per-document values of a run, per task, metric and pipeline: exactly what comparing runs needs.
 
-One row each, lists as JSON in zlib's compression: ten thousand documents take a few milliseconds and kilobytes.
+One row each, lists as JSON compressed by zlib: ten thousand documents take a few milliseconds and kilobytes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from assay.core.comparisons import DocumentValues
 from assay.core.errors import Fault, StoreError
+from assay.core.recorded_values import DocumentValues
 from assay.store.database import Database
 
 INSERT = "INSERT OR REPLACE INTO document_values VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -22,19 +22,19 @@ _FASTEST = 1
 
 
 class DocumentTable:
-    """The table of documents' values. Rows are written by `Runs.end`, in the transaction that marks a run."""
+    """The table of document values. Rows are written by `Runs.end`, in the transaction that marks a run as ended."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def of_run(self, run_id: str, task: str | None = None) -> list[DocumentValues]:
-        """All that a run kept, or what it kept of one task; nothing for runs of before values were kept."""
+        """All values of a run, or of one of its tasks; empty for runs recorded before values were stored."""
         query, given = (_SELECT, (run_id,)) if task is None else (_SELECT + " AND task = ?", (run_id, task))
         return [read_values(row) for row in self._database.read(query, given)]
 
 
 def make_row(run_id: str, kept: DocumentValues) -> tuple[Any, ...]:
-    """What `INSERT` takes."""
+    """The row for `INSERT`."""
     clusters = None if kept.clusters is None else _packed(list(kept.clusters))
     places = _packed(_ranges(kept.documents))
     head = (run_id, kept.task, kept.metric, kept.filter, kept.aggregation)
@@ -42,7 +42,7 @@ def make_row(run_id: str, kept: DocumentValues) -> tuple[Any, ...]:
 
 
 def read_values(row: Sequence[Any]) -> DocumentValues:
-    """Values from their row; a row that is damaged is an error that names the run."""
+    """Values from their row; a damaged row is an error that names the run."""
     run_id, task, metric, filter, aggregation, documents, values, clusters = row
     try:
         places = [index for start, stop in _unpacked(documents) for index in range(start, stop)]
@@ -50,15 +50,23 @@ def read_values(row: Sequence[Any]) -> DocumentValues:
         known = None if clusters is None else tuple(map(str, _unpacked(clusters)))
     except (zlib.error, ValueError, TypeError) as error:
         where = f"run {run_id}, task {task}, metric {metric}"
-        advice = "Run: assay rescore with the run's name, and compare what that makes"
-        raise StoreError(Fault(where, f"its documents' values cannot be read: {error}", next=advice)) from error
+        advice = "Run: assay rescore with the run's id, and compare the new run"
+        raise StoreError(Fault(where, f"its document values cannot be read: {error}", next=advice)) from error
     if len(places) != len(found) or (known is not None and len(known) != len(found)):
         raise StoreError(Fault(f"run {run_id}, task {task}, metric {metric}", "documents and values differ in number"))
-    return DocumentValues(task, metric, filter, aggregation, tuple(places), tuple(found), known)
+    return DocumentValues(
+        task=task,
+        metric=metric,
+        filter=filter,
+        aggregation=aggregation,
+        documents=tuple(places),
+        values=tuple(found),
+        clusters=known,
+    )
 
 
 def _ranges(documents: Sequence[int]) -> list[list[int]]:
-    """Places as [first, behind the last]: nearly always one range, whatever the number of documents."""
+    """Document indices as [first, last + 1]: nearly always one range, whatever the number of documents."""
     found: list[list[int]] = []
     size = len(documents)
     if (

@@ -12,8 +12,9 @@ import pytest
 from assay import evaluate
 from assay.core.errors import ModelError
 from assay.core.specs import ModelSettings
-from assay.models.download.named import NAMED_MODELS, NamedModel, cache_folder, locate, open_named, opener_arguments
+from assay.models.download.named import NAMED_MODELS, NamedModel, cache_folder, locate, opener_arguments
 from assay.models.download.wheels import Download, ProgressReport, folder_hash
+from assay.models.registry import open_named
 
 CONTENT = b'{"model_type": "toy"}'
 TOY = NamedModel(

@@ -156,12 +156,12 @@ def test_only_old_leftovers_are_removed(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == [young.name, "m"]
 
 
-def test_too_little_space_is_said_before_the_work(tmp_path: Path) -> None:
+def test_too_little_space_is_reported_before_the_work(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"MB are free.*expected 1,000,000,000,000 MB.*ASSAY_CACHE"):
         require_space(tmp_path, 10**18)
 
 
-def test_a_disk_that_fills_up_is_said_plainly(tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_is_reported_plainly(tmp_path: Path) -> None:
     error = disk_error(OSError(errno.ENOSPC, "No space left on device"), tmp_path)
     assert "the disk is full" in str(error) and str(tmp_path) in str(error)
 
@@ -198,14 +198,14 @@ def test_pip_downloads_are_reported_in_bytes(tmp_path: Path) -> None:
     assert ("downloading small==1.0", 5000, None) in seen
 
 
-def test_a_missing_pip_is_said_with_the_line_that_installs_it(tmp_path: Path) -> None:
+def test_a_missing_pip_is_reported_with_the_line_that_installs_it(tmp_path: Path) -> None:
     failing = pip_that("import sys; sys.exit('/usr/bin/python: No module named pip')")
     with pytest.raises(ModelError, match="ensurepip"):
         failing("small==1.0", tmp_path, no_report)
 
 
-def test_a_missing_interpreter_is_said_too(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="pip cannot be started: /no/such/python"):
+def test_a_missing_interpreter_is_reported_too(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="pip does not start: /no/such/python"):
         PipDownload(("/no/such/python",))("small==1.0", tmp_path, no_report)
 
 
@@ -217,7 +217,7 @@ def test_pips_own_last_words_are_shown(tmp_path: Path) -> None:
     assert "Retrying" not in str(caught.value)
 
 
-def test_a_missing_network_is_told_from_a_missing_package(tmp_path: Path) -> None:
+def test_a_missing_network_is_distinguished_from_a_missing_package(tmp_path: Path) -> None:
     warning = "WARNING: Retrying after connection broken by NewConnectionError"
     failing = pip_that(f"import sys; sys.exit('{warning}\\n{warning} 2\\nERROR: No matching distribution')")
     with pytest.raises(ModelError, match=r"said: WARNING: .* 2 \| ERROR: No matching distribution"):

@@ -10,9 +10,9 @@ from assay.core.responses import Failure, Logprob
 from assay.models.engine.c_kernels import CKernels, find_c_kernels
 from assay.models.engine.forward import TreeReader, make_reader, using_attention
 from assay.models.engine.tree_scoring import TreeScorer
-from assay.models.hf.batching import Batching, BatchLimit
-from assay.models.hf.decoder.network import Network, wrap
-from assay.models.hf.tokenization import EncodedText
+from assay.models.inference.batching import Batching, BatchLimit
+from assay.models.loading.network import Network, wrap
+from assay.models.tokens.tokenization import EncodedText
 
 VOCABULARY = 64
 Ask = Callable[..., dict[int, Logprob | Failure]]
@@ -49,8 +49,8 @@ def reader(network: Network) -> TreeReader:
 
 
 @pytest.fixture
-def loops() -> CKernels:
-    """The compiled loops; a test that needs them is left out where they cannot be had."""
+def c_kernels() -> CKernels:
+    """The C kernels; skips the test if they are not available."""
     found = find_c_kernels()
     if isinstance(found, str):
         pytest.skip(found)

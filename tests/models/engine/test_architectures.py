@@ -25,11 +25,12 @@ from assay.core.responses import Logprob, Text
 from assay.models.engine.backend_choice import SINGLE, choose_engine
 from assay.models.engine.engine import Engine
 from assay.models.engine.flops import flop_rates
-from assay.models.hf.arguments import AUTO, PADDED, TREE
-from assay.models.hf.decoder.network import Network, quiet, wrap
-from assay.models.hf.encoding import Job
-from assay.models.hf.generation import TextGenerator
-from assay.models.hf.tokenization import EncodedPrompt, EncodedText
+from assay.models.inference.generation import TextGenerator
+from assay.models.loading.arguments import AUTO, PADDED, TREE
+from assay.models.loading.network import Network, wrap
+from assay.models.runtime import quiet
+from assay.models.tokens.encoding import Job
+from assay.models.tokens.tokenization import EncodedPrompt, EncodedText
 
 VOCABULARY, LONGEST, WINDOW = 97, 160, 8
 FLOAT32 = 1e-4
@@ -262,11 +263,11 @@ def plain_text(module: Any, prompt: EncodedPrompt) -> str:
     return Letters().decode(found).removesuffix(Letters().decode([Letters.eos_token_id]))
 
 
-def answers(network: Network, asked: str) -> tuple[Engine, dict[int, float], dict[int, str]]:
-    engine = Engine(network, choose_engine(network, asked, "exact", LONGEST), flop_rates(network.module))
+def answers(network: Network, requested: str) -> tuple[Engine, dict[int, float], dict[int, str]]:
+    engine = Engine(network, choose_engine(network, requested, "exact", LONGEST), flop_rates(network.module))
     scoring_groups = engine.begin(Job((), TEXTS, (), PROMPTS), lambda _: None)
     scores = dict(engine.score(scoring_groups))
-    texts = dict(engine.write(PROMPTS, TextGenerator(network, Letters())))  # type: ignore[arg-type]
+    texts = dict(engine.generate(PROMPTS, TextGenerator(network, Letters())))  # type: ignore[arg-type]
     assert all(isinstance(answer, Logprob) for answer in scores.values()), scores
     assert all(isinstance(answer, Text) for answer in texts.values()), texts
     totals = {place: answer.total for place, answer in scores.items() if isinstance(answer, Logprob)}
@@ -280,17 +281,17 @@ def check(model_type: str) -> Engine:
         scores = reference_scores(module)
         texts = {prompt.index: plain_text(module, prompt) for prompt in PROMPTS}
     engines = []
-    for asked in (AUTO, PADDED):
-        engine, found, written = answers(wrap(module, torch.device("cpu")), asked)
-        assert found == pytest.approx(scores, abs=FLOAT32, rel=0), (asked, engine.choice)
-        assert written == texts, (asked, engine.choice, engine.description()["writing"])
+    for requested in (AUTO, PADDED):
+        engine, found, written = answers(wrap(module, torch.device("cpu")), requested)
+        assert found == pytest.approx(scores, abs=FLOAT32, rel=0), (requested, engine.choice)
+        assert written == texts, (requested, engine.choice, engine.description()["writing"])
         engine.close()
         engines.append(engine)
     return engines[0]
 
 
 @pytest.mark.parametrize("model_type", CASES)
-def test_every_way_of_asking_is_right(model_type: str) -> None:
+def test_every_backend_is_right(model_type: str) -> None:
     case = CASES[model_type]
     engine = check(model_type)
     assert engine.choice.engine == case.engine, engine.choice.reason

@@ -23,7 +23,7 @@ from assay.models.engine.attention import (
 )
 from assay.models.engine.packs import COMMON_PREFIX, make_pack
 from assay.models.engine.prefix_tree import PrefixTree, build_tree
-from assay.models.hf.tokenization import EncodedText
+from assay.models.tokens.tokenization import EncodedText
 
 CPU = torch.device("cpu")
 MODULE = SimpleNamespace(training=False)
@@ -56,7 +56,7 @@ def by_packs(tree: PrefixTree, size: int, rule: Any = None, dtype: Any = torch.f
         with answering_attention(entry):
             mask = make_mask(mask_function=rule) if rule is not None else None
             found, _ = attend(MODULE, query[:, :, rows], key[:, :, rows], value[:, :, rows], mask, **options)
-        path.extend(pack.kept, entry.staged)
+        path.extend(pack.cached, entry.staged)
         parts.append(found)
     return torch.cat(parts, dim=1)[0]
 
@@ -84,13 +84,13 @@ def dense(tree: PrefixTree, rule: Any = None, scaling: float | None = None, **op
 def one_row(
     asking: Tensor, key: Tensor, value: Tensor, head: int, rows: list[int], scaling: float | None, options: Any
 ) -> Tensor:
-    kept = head // (HEADS // KEPT)
-    scores = key[kept, rows] @ asking * (WIDTH**-0.5 if scaling is None else scaling)
+    cached = head // (HEADS // KEPT)
+    scores = key[cached, rows] @ asking * (WIDTH**-0.5 if scaling is None else scaling)
     if options.get("softcap") is not None:
         scores = torch.tanh(scores / options["softcap"]) * options["softcap"]
     if options.get("s_aux") is not None:
         scores = torch.cat([scores, options["s_aux"][head : head + 1].double()])
-    return scores.softmax(0)[: len(rows)] @ value[kept, rows]
+    return scores.softmax(0)[: len(rows)] @ value[cached, rows]
 
 
 def chunk(batch: Any, head: Any, asking: Any, key: Any) -> Any:

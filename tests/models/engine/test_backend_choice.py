@@ -22,8 +22,8 @@ from assay.core.errors import ModelError
 from assay.models.engine.backend_choice import SINGLE, choose_engine, make_probe
 from assay.models.engine.probe import read_rows
 from assay.models.engine.vocabulary_head import OutputLayer, PrecomputedLogits
-from assay.models.hf.arguments import AUTO, PADDED, TREE
-from assay.models.hf.decoder.network import Network, wrap
+from assay.models.loading.arguments import AUTO, PADDED, TREE
+from assay.models.loading.network import Network, wrap
 
 CPU = torch.device("cpu")
 CONFIG: dict[str, Any] = {
@@ -44,8 +44,8 @@ def llama(**changes: Any) -> Any:
         return LlamaForCausalLM(LlamaConfig(**{**CONFIG, **changes})).eval()
 
 
-def chosen(module: Any, asked: str = AUTO) -> Any:
-    return choose_engine(wrap(module, CPU), asked, "exact", 400)
+def chosen(module: Any, requested: str = AUTO) -> Any:
+    return choose_engine(wrap(module, CPU), requested, "exact", 400)
 
 
 class WithoutPositions(LlamaModel):
@@ -145,7 +145,7 @@ def test_model_that_goes_wrong_in_packs_is_padded(name: str) -> None:
         chosen(make(), TREE)
 
 
-def test_model_that_goes_wrong_in_batches_is_asked_row_by_row() -> None:
+def test_model_that_goes_wrong_in_batches_runs_row_by_row() -> None:
     module = with_token_shift()
     rework(module, lambda logits: logits + logits.mean(0))
     choice = chosen(module)
@@ -167,11 +167,11 @@ def test_soft_cap_of_small_logits_is_found() -> None:
     assert choice.engine == TREE and choice.reader is not None and isinstance(choice.reader.head, PrecomputedLogits)
 
 
-def test_padded_batches_that_go_wrong_are_not_used_even_when_asked_for() -> None:
+def test_padded_batches_that_go_wrong_are_not_used_even_when_requested() -> None:
     module = llama()
     rework(module, lambda logits: logits + logits.mean(0))
     choice = chosen(module, PADDED)
-    assert choice.engine == SINGLE and "asked for; padded batches differ from single rows" in choice.reason
+    assert choice.engine == SINGLE and "requested; padded batches differ from single rows" in choice.reason
 
 
 def test_small_logits_hide_no_difference() -> None:
@@ -201,7 +201,7 @@ def test_training_mode_is_no_tree() -> None:
     assert "training" in chosen(llama().train()).reason
 
 
-def test_what_was_asked_for_is_done() -> None:
+def test_the_requested_engine_is_used() -> None:
     assert chosen(llama(), PADDED).engine == PADDED and chosen(llama(), TREE).engine == TREE
 
 

@@ -1,4 +1,4 @@
-"""Compiled loops: torch's numbers on machines that can compile; on others a reason, and nothing else is missing."""
+"""C kernels: torch's results where a compiler is available; elsewhere a reason, and everything still works."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from assay.models.engine import c_kernels as room
 from assay.models.engine.backend_choice import choose_engine
 from assay.models.engine.c_kernels import SWITCH, CKernels, are_contiguous_float32, can_attend, can_rotate
 from assay.models.engine.cpu_layers import rotation
-from assay.models.hf.decoder.network import Network
+from assay.models.loading.network import Network
 
 GNU = '[ "$1" = --version ] && echo Free Software Foundation'
 find_anew: Callable[[], CKernels | str] = room.find_c_kernels.__wrapped__
@@ -26,38 +26,38 @@ def numbers(*shape: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 1000])
-def test_gate(loops: CKernels, count: int) -> None:
+def test_gate(c_kernels: CKernels, count: int) -> None:
     gate, up = numbers(3, count) * 30, numbers(1, 3, count)[0]
     gate[0, 0], gate[1, 0], gate[2, 0] = -200, 200, torch.nan
     right = torch.nn.functional.silu(gate.double()) * up.double()
-    found = loops.gate_up(gate, up)
+    found = c_kernels.gate_up(gate, up)
     assert found is gate
     assert torch.allclose(found.double(), right, rtol=1e-6, atol=1e-30, equal_nan=True)
 
 
 @pytest.mark.parametrize("width", [1, 7, 16, 64, 100, 576])
-def test_norm(loops: CKernels, width: int) -> None:
+def test_norm(c_kernels: CKernels, width: int) -> None:
     given, weight = numbers(5, width), numbers(2, width)[1]
     given[2], given[3, 0] = 0, torch.nan
     wide = given.double()
     right = wide * (wide.square().mean(dim=-1, keepdim=True) + 1e-5).rsqrt() * weight.double()
-    assert torch.allclose(loops.norm(given, weight, 1e-5).double(), right, rtol=1e-6, atol=1e-7, equal_nan=True)
+    assert torch.allclose(c_kernels.norm(given, weight, 1e-5).double(), right, rtol=1e-6, atol=1e-7, equal_nan=True)
 
 
 @pytest.mark.parametrize("heads_first", [False, True])
 @pytest.mark.parametrize("width", [2, 6, 64])
-def test_rotate(loops: CKernels, heads_first: bool, width: int) -> None:
+def test_rotate(c_kernels: CKernels, heads_first: bool, width: int) -> None:
     given = numbers(1, 3, 9, width) if heads_first else numbers(1, 9, 3, width).transpose(1, 2)
     angles = numbers(1, 9, width)
     cosines, sines = angles.cos(), angles.sin()
     assert can_rotate(given, cosines, sines)
-    found = loops.rotate(given, cosines, sines)
+    found = c_kernels.rotate(given, cosines, sines)
     turned = torch.cat([-given[..., width // 2 :], given[..., : width // 2]], dim=-1)
     assert torch.allclose(found, given * cosines.unsqueeze(1) + turned * sines.unsqueeze(1), atol=1e-6)
     assert found.stride() == given.stride()
 
 
-def test_rotation_of_shapes_that_the_loops_do_not_know(loops: CKernels) -> None:
+def test_rotation_of_shapes_that_the_c_kernels_do_not_know(c_kernels: CKernels) -> None:
     def own(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> tuple[torch.Tensor, ...]:
         halves = (torch.cat([-one[..., 4:], one[..., :4]], dim=-1) for one in (q, k))
         return tuple(one * cos[:, None] + half * sin[:, None] for one, half in zip((q, k), halves, strict=True))
@@ -65,34 +65,34 @@ def test_rotation_of_shapes_that_the_loops_do_not_know(loops: CKernels) -> None:
     query, angles = numbers(2, 3, 9, 8), numbers(2, 9, 8)  # two texts
     given = (query, query[:, :1], angles.cos(), angles.sin())
     with torch.inference_mode():
-        for right, found in zip(own(*given), rotation(own, loops)(*given), strict=True):
+        for right, found in zip(own(*given), rotation(own, c_kernels)(*given), strict=True):
             assert torch.allclose(found, right, atol=1e-6)
 
 
 @pytest.mark.parametrize("width", [1, 16, 17, 4096])
-def test_weigh(loops: CKernels, width: int) -> None:
+def test_exp_sums(c_kernels: CKernels, width: int) -> None:
     logits = numbers(4, width) * 40
     logits[1] -= 500
-    top, sums = loops.weigh(logits)
+    top, sums = c_kernels.exp_sums(logits)
     assert torch.equal(top, logits.amax(dim=1))
     right = (logits.double() - top.double().unsqueeze(1)).exp().sum(dim=1)
     assert torch.allclose(sums, right, rtol=1e-6) and sums.dtype == torch.float64
 
 
-def test_weigh_lines_that_are_not_finite(loops: CKernels) -> None:
+def test_exp_sums_of_rows_that_are_not_finite(c_kernels: CKernels) -> None:
     logits = numbers(5, 40)
     logits[0] = -math.inf
     logits[1, 3] = math.inf
     logits[2, 39] = math.nan
     logits[3, 0] = math.nan
     logits[4, 1:] = -math.inf
-    top, sums = loops.weigh(logits)
+    top, sums = c_kernels.exp_sums(logits)
     assert top[:2].tolist() == [-math.inf, math.inf] and sums[:2].tolist() == [0, math.inf]
     assert sums[2:4].isnan().all() and sums[4] == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_other_formats_are_not_for_the_loops(dtype: torch.dtype) -> None:
+def test_other_formats_are_not_for_the_c_kernels(dtype: torch.dtype) -> None:
     given = numbers(1, 2, 9, 8)
     angles = numbers(1, 9, 8)
     assert (
@@ -108,18 +108,22 @@ def test_other_formats_are_not_for_the_loops(dtype: torch.dtype) -> None:
     assert not can_attend(given, pair, pair, output, numbers(2, 9).to(dtype))
 
 
-def test_a_model_uses_them_and_says_so(loops: CKernels, network: Network) -> None:
+def test_a_model_uses_them_and_says_so(c_kernels: CKernels, network: Network) -> None:
     choice = choose_engine(network, "auto", "exact", 512)
-    assert choice.reader is not None and choice.reader.loops is not None
+    assert choice.reader is not None and choice.reader.c_kernels is not None
 
 
-def test_a_model_without_them_is_read_all_the_same(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.models.engine.backend_choice.find_c_kernels", lambda: "not today")
+def test_a_model_works_without_them(
+    network: Network, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setenv(SWITCH, "off")
+    room.find_c_kernels.cache_clear()
+    request.addfinalizer(room.find_c_kernels.cache_clear)
     choice = choose_engine(network, "auto", "exact", 512)
-    assert choice.engine == "tree" and choice.reader is not None and choice.reader.loops is None
+    assert choice.engine == "tree" and choice.reader is not None and choice.reader.c_kernels is None
 
 
-def test_they_are_compiled_once(loops: CKernels, own_cache: Path) -> None:
+def test_they_are_compiled_once(c_kernels: CKernels, own_cache: Path) -> None:
     assert isinstance(find_anew(), CKernels)
     (library,) = (own_cache / "compiled").iterdir()
     made = library.stat()
@@ -127,7 +131,7 @@ def test_they_are_compiled_once(loops: CKernels, own_cache: Path) -> None:
     assert library.stat().st_mtime_ns == made.st_mtime_ns and made.st_mode & 0o022 == 0
 
 
-def test_another_processor_gets_its_own(loops: CKernels, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_processor_gets_its_own(c_kernels: CKernels, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find_anew()
     monkeypatch.setattr(room, "_processor", lambda: b"another")
     find_anew()
@@ -166,7 +170,7 @@ def compiler_that(does: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         (f'{GNU} || {{ shift 8; echo no library > "$1"; }}', "could not be compiled"),
     ],
 )
-def test_a_compiler_that_fails_is_no_error(
+def test_a_compiler_that_fails_is_not_an_error(
     does: str, reason: str, tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler_that(does, tmp_path, monkeypatch)
@@ -184,6 +188,6 @@ def test_a_folder_that_others_may_write_is_not_used(own_cache: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None or os.getuid() == 0, reason="no gcc, or root may write anywhere")
-def test_a_cache_that_cannot_be_written_is_no_error(own_cache: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_not_an_error(own_cache: Path) -> None:
     own_cache.mkdir(mode=0o500)
     assert "could not be compiled" in str(find_anew())

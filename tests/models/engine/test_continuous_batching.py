@@ -16,10 +16,10 @@ from assay.models.engine.continuous_batching import QueuedPrompt, SlotGenerator,
 from assay.models.engine.flops import Meter, flop_rates
 from assay.models.engine.forward import TreeReader, make_reader
 from assay.models.engine.token_sampling import make_sampler
-from assay.models.hf.batching import Batching, BatchLimit
-from assay.models.hf.decoder.network import Network
-from assay.models.hf.generation import TextGenerator, generate_texts
-from assay.models.hf.tokenization import EncodedPrompt
+from assay.models.inference.batching import Batching, BatchLimit
+from assay.models.inference.generation import TextGenerator, generate_texts
+from assay.models.loading.network import Network
+from assay.models.tokens.tokenization import EncodedPrompt
 
 END = 2
 LETTER = 0x4E00
@@ -42,7 +42,7 @@ def prompts(count: int, stem: int = 80, most: int = 8, **settings: Any) -> list[
     return [EncodedPrompt(place, (*trunk, *ids(1 + place % 7)), request, most) for place in range(count)]
 
 
-def slot_writer(reader: TreeReader, rows: int | None = None, **options: Any) -> SlotGenerator:
+def slot_generator(reader: TreeReader, rows: int | None = None, **options: Any) -> SlotGenerator:
     text_generator = TextGenerator(reader.network, Letters())  # type: ignore[arg-type]
     meter = Meter(flop_rates(reader.network.module))
     batching = Batching(BatchLimit(rows=rows), options.pop("on_shrink", lambda _: None))
@@ -51,7 +51,7 @@ def slot_writer(reader: TreeReader, rows: int | None = None, **options: Any) -> 
     )
 
 
-def tasks_of(network: Network, given: Sequence[EncodedPrompt]) -> list[QueuedPrompt]:
+def queue_of(network: Network, given: Sequence[EncodedPrompt]) -> list[QueuedPrompt]:
     settings = network.module.generation_config
     pickers: list[Any] = [partial(make_sampler, prompt, settings, network.device) for prompt in given]
     assert all(sample() is not None for sample in pickers)
@@ -59,7 +59,7 @@ def tasks_of(network: Network, given: Sequence[EncodedPrompt]) -> list[QueuedPro
 
 
 def write(reader: TreeReader, given: Sequence[EncodedPrompt], rows: int | None = None, **options: Any) -> list[Any]:
-    found = list(slot_writer(reader, rows, **options).write(tasks_of(reader.network, given)))
+    found = list(slot_generator(reader, rows, **options).generate(queue_of(reader.network, given)))
     assert sorted(place for place, _ in found) == sorted(prompt.index for prompt in given)
     return [answer for _, answer in sorted(found, key=lambda entry: entry[0])]
 
@@ -77,7 +77,7 @@ def test_texts_are_those_of_generate(reader: TreeReader, rows: int | None) -> No
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
-def test_the_first_of_level_tokens_is_written(network: Network, dtype: str) -> None:
+def test_the_first_of_tied_tokens_is_generated(network: Network, dtype: str) -> None:
     """Tokens 32 on have the logits of tokens 0 on; `generate` takes the first."""
     import torch
 
@@ -107,35 +107,35 @@ def test_each_prompt_has_its_own_limit(reader: TreeReader) -> None:
     assert all(found[4].text.startswith(answer.text) for answer in found)
 
 
-def spoken(reader: TreeReader, prompt: EncodedPrompt) -> str:
+def generated_text(reader: TreeReader, prompt: EncodedPrompt) -> str:
     return str(write(reader, [prompt])[0].text)
 
 
 @pytest.mark.parametrize(("start", "length"), [(0, 1), (0, 2), (2, 1), (3, 3), (6, 2)])
 def test_a_stop_string_ends_at_once(reader: TreeReader, start: int, length: int) -> None:
     plain = prompts(1)[0]
-    said = spoken(reader, plain)
-    stop = said[start : start + length]
-    end = said.index(stop)
+    text = generated_text(reader, plain)
+    stop = text[start : start + length]
+    end = text.index(stop)
     prompt = EncodedPrompt(0, plain.ids, Generation("", stop=("", stop)), plain.max_tokens)
     answer = write(reader, [prompt])[0]
-    assert (answer.text, answer.finish_reason, answer.token_count) == (said[:end], "stop", end + length)
+    assert (answer.text, answer.finish_reason, answer.token_count) == (text[:end], "stop", end + length)
 
 
 def test_the_end_token_ends(reader: TreeReader) -> None:
     plain = prompts(1)[0]
-    said = spoken(reader, plain)
-    reader.network.module.generation_config.eos_token_id = ord(said[3]) - LETTER
+    text = generated_text(reader, plain)
+    reader.network.module.generation_config.eos_token_id = ord(text[3]) - LETTER
     answer = write(reader, [plain])[0]
-    first = said.index(said[3])
-    assert answer.finish_reason == "eos" and answer.token_count == first + 1 and answer.text.startswith(said[:first])
+    first = text.index(text[3])
+    assert answer.finish_reason == "eos" and answer.token_count == first + 1 and answer.text.startswith(text[:first])
 
 
 def test_prompts_are_read_as_a_tree(reader: TreeReader) -> None:
     given = prompts(8)
-    text_generator = slot_writer(reader, 3)
+    text_generator = slot_generator(reader, 3)
     list(
-        text_generator.write(
+        text_generator.generate(
             [
                 QueuedPrompt(
                     one,

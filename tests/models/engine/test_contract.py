@@ -1,4 +1,4 @@
-"""One contract for every architecture: however a model is asked, its answers are those of plain forward passes.
+"""One contract for every architecture: whatever the backend, answers equal those of plain forward passes.
 
 Tiny random models with large weights, so that a wrong mask, position or cache shows as whole nats.
 """
@@ -22,12 +22,12 @@ from assay.core.responses import Failure, Logprob, Text
 from assay.models.engine.backend_choice import SINGLE, EngineChoice, choose_engine
 from assay.models.engine.engine import Engine
 from assay.models.engine.flops import flop_rates
-from assay.models.hf.arguments import AUTO, PADDED, TREE
-from assay.models.hf.batching import BatchLimit
-from assay.models.hf.decoder.network import Network, wrap
-from assay.models.hf.encoding import Job
-from assay.models.hf.generation import TextGenerator
-from assay.models.hf.tokenization import EncodedPrompt, EncodedText
+from assay.models.inference.batching import BatchLimit
+from assay.models.inference.generation import TextGenerator
+from assay.models.loading.arguments import AUTO, PADDED, TREE
+from assay.models.loading.network import Network, wrap
+from assay.models.tokens.encoding import Job
+from assay.models.tokens.tokenization import EncodedPrompt, EncodedText
 
 VOCABULARY = 211
 WINDOW = 8
@@ -228,8 +228,8 @@ def truth(name: str) -> dict[int, Logprob]:
 
 
 @functools.cache
-def choice_of(name: str, asked: str = AUTO, dtype: str = "float32") -> EngineChoice:
-    return choose_engine(network_of(name, dtype), asked, "exact", LONGEST)
+def choice_of(name: str, requested: str = AUTO, dtype: str = "float32") -> EngineChoice:
+    return choose_engine(network_of(name, dtype), requested, "exact", LONGEST)
 
 
 def ask(
@@ -386,7 +386,7 @@ def write(name: str, limit: BatchLimit | None, prompts: Sequence[EncodedPrompt])
     network = network_of(name)
     engine = Engine(network, choice_of(name), flop_rates(network.module), limit=limit)
     engine.begin(Job((), (), (), prompts), lambda _: None)
-    found = dict(engine.write(prompts, TextGenerator(network, Letters())))  # type: ignore[arg-type]
+    found = dict(engine.generate(prompts, TextGenerator(network, Letters())))  # type: ignore[arg-type]
     assert all(isinstance(answer, Text) for answer in found.values()), found
     return {index: answer.text for index, answer in found.items() if isinstance(answer, Text)}
 

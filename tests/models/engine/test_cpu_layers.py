@@ -10,7 +10,7 @@ from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHead
 
 from assay.models.engine.c_kernels import CKernels
 from assay.models.engine.cpu_layers import pack_for_decoding, pack_for_scoring, patch_layers, rotation
-from assay.models.hf.decoder.network import Network
+from assay.models.loading.network import Network
 
 ROOM = 1 << 40
 SIZES: dict[str, Any] = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
@@ -25,13 +25,13 @@ def states(module: Any, rows: int = 40) -> torch.Tensor:
 def test_tuned_layers_give_the_same_and_are_given_back(network: Network) -> None:
     patch_layers(network.module).undo()  # rotary positions stay faster in the process
     before = states(network.module)
-    tuning = patch_layers(network.module)
+    patches = patch_layers(network.module)
     for_steps, for_reading = pack_for_decoding(network.module, ROOM), pack_for_scoring(network.module, 64, ROOM)
-    counts = {**tuning.counts, **for_steps.counts, **for_reading.counts}
+    counts = {**patches.counts, **for_steps.counts, **for_reading.counts}
     assert counts == {"step": 14, "reading": 14, "gated": 2, "norm": 5}
     after = states(network.module)
     assert (before - after).abs().max() < 1e-4
-    for one in (tuning, for_steps, for_reading):
+    for one in (patches, for_steps, for_reading):
         one.undo()
     assert torch.equal(states(network.module), before)
     assert not any("forward" in vars(layer) for layer in network.module.modules())
@@ -39,21 +39,21 @@ def test_tuned_layers_give_the_same_and_are_given_back(network: Network) -> None
 
 def test_a_norm_of_another_formula_keeps_its_own() -> None:
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
-    tuning = patch_layers(Gemma2ForCausalLM(Gemma2Config(**SIZES, **heads)).eval())  # multiplies by 1 + weight
-    assert "norm" not in tuning.counts and tuning.counts["gated"] == 2
+    patches = patch_layers(Gemma2ForCausalLM(Gemma2Config(**SIZES, **heads)).eval())  # multiplies by 1 + weight
+    assert "norm" not in patches.counts and patches.counts["gated"] == 2
 
 
-def test_layers_of_another_format_are_not_read_by_the_loops(loops: CKernels, network: Network) -> None:
-    """A float32 model may keep a layer in another format; the loops would take its numbers for float32."""
+def test_layers_of_another_format_are_not_read_by_the_c_kernels(c_kernels: CKernels, network: Network) -> None:
+    """A float32 model may keep a layer in another format; the C kernels would read it as float32."""
     network.module.model.norm.to(torch.bfloat16)
     before = states(network.module)
-    patch_layers(network.module, loops)
+    patch_layers(network.module, c_kernels)
     assert (before - states(network.module)).abs().max() < 1e-4
 
 
 def test_other_designs_are_left_alone() -> None:
-    tuning = patch_layers(GPT2LMHeadModel(GPT2Config(vocab_size=64, n_embd=32, n_layer=2, n_head=4)).eval())
-    assert tuning.counts == {}
+    patches = patch_layers(GPT2LMHeadModel(GPT2Config(vocab_size=64, n_embd=32, n_layer=2, n_head=4)).eval())
+    assert patches.counts == {}
 
 
 def test_narrow_formats_are_left_alone(network: Network) -> None:

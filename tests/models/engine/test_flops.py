@@ -20,8 +20,8 @@ from assay.models.engine.flops import (
 )
 from assay.models.engine.packs import make_pack
 from assay.models.engine.prefix_tree import build_tree
-from assay.models.hf.decoder.network import Network
-from assay.models.hf.tokenization import EncodedText
+from assay.models.loading.network import Network
+from assay.models.tokens.tokenization import EncodedText
 
 RATES = FlopRates(10.0, 3.0, 1.0)
 
@@ -37,8 +37,8 @@ def test_packs_add_up_to_the_tree(seed: int, size: int) -> None:
     texts = some_texts(seed)
     tree = build_tree(texts)
     prefixes = {text.ids[:end] for text in texts for end in range(1, len(text.ids))}
-    asked = {text.ids[:end] for text in texts for end in range(len(text.ids) - text.scored, len(text.ids))}
-    assert tree_counts(tree) == ComputeCounts(len(prefixes), len(asked), sum(len(one) for one in prefixes))
+    scored_prefixes = {text.ids[:end] for text in texts for end in range(len(text.ids) - text.scored, len(text.ids))}
+    assert tree_counts(tree) == ComputeCounts(len(prefixes), len(scored_prefixes), sum(len(one) for one in prefixes))
     total = ComputeCounts()
     for low in range(0, len(tree), size):
         total = total + pack_counts(make_pack(tree, low, min(low + size, len(tree))).positions, 0)

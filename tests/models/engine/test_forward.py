@@ -14,8 +14,8 @@ from assay.models.engine.attention import NAME, Unsupported
 from assay.models.engine.forward import TreeReader, make_reader, rope_kinds, using_attention
 from assay.models.engine.packs import make_pack
 from assay.models.engine.prefix_tree import build_tree
-from assay.models.hf.decoder.network import Network
-from assay.models.hf.tokenization import EncodedText
+from assay.models.loading.network import Network
+from assay.models.tokens.tokenization import EncodedText
 
 TREE = build_tree([EncodedText(0, (1, 2, 3, 4, 5), 1), EncodedText(1, (1, 2, 9, 4), 1)])
 
@@ -42,10 +42,10 @@ def test_failed_pack_changes_nothing(reader: TreeReader) -> None:
             reader.read(make_pack(TREE, 2, 4), none)
         hook.remove()
     assert reader.path.length == 2
-    assert all(torch.equal(key[:, :2], kept) for key, kept in zip(reader.path.keys, before, strict=True))
+    assert all(torch.equal(key[:, :2], cached) for key, cached in zip(reader.path.keys, before, strict=True))
 
 
-def test_rows_come_in_the_order_asked_for(reader: TreeReader) -> None:
+def test_rows_come_in_the_order_requested(reader: TreeReader) -> None:
     with using_attention(reader.network):
         both = reader.read(make_pack(TREE, 0, len(TREE)), np.array([0, 4]))
         reader.path.clear()

@@ -15,10 +15,10 @@ from assay.models.engine.backend_choice import SINGLE, EngineChoice, choose_engi
 from assay.models.engine.engine import Engine
 from assay.models.engine.flops import flop_rates
 from assay.models.engine.generation_probe import NullTokenizer, check_padding, make_rows
-from assay.models.hf.batching import BatchLimit
-from assay.models.hf.decoder.network import Network, wrap
-from assay.models.hf.generation import TextGenerator
-from assay.models.hf.tokenization import EncodedPrompt
+from assay.models.inference.batching import BatchLimit
+from assay.models.inference.generation import TextGenerator
+from assay.models.loading.network import Network, wrap
+from assay.models.tokens.tokenization import EncodedPrompt
 
 SILENT: Any = NullTokenizer(0)
 
@@ -58,12 +58,12 @@ def test_padding_that_leaks_only_beside_a_much_longer_prompt_is_found(network: N
     assert "left-padded batches differ" in str(check_padding(TextGenerator(network, SILENT), 100))
 
 
-def test_model_that_padding_leaks_into_writes_one_by_one_and_says_so(leaky: Network) -> None:
+def test_model_that_padding_leaks_into_generates_one_by_one_and_says_so(leaky: Network) -> None:
     notices: dict[str, str] = {}
     choice = choose_engine(leaky, "auto", "exact", 100)
     engine = Engine(leaky, choice, flop_rates(leaky.module), on_notice=notices.__setitem__)
     given = [EncodedPrompt(number, tuple(range(3, 9 + 7 * number)), Generation(""), 4) for number in range(3)]
-    found = dict(engine.write(given, TextGenerator(leaky, SILENT)))
+    found = dict(engine.generate(given, TextGenerator(leaky, SILENT)))
     assert choice.engine == "padded" and all(isinstance(answer, Text) for answer in found.values())
     assert "writes one by one because left-padded batches differ" in notices["writing padded"]
     assert str(engine.description()["writing"]).startswith("one by one because")
@@ -73,18 +73,18 @@ def written(engine: Engine, temperature: float = 0.0) -> str | None:
     """Writes three short answers; gives how the record says that they were written."""
     request = Generation("", sampling=Sampling(temperature=temperature))
     given = [EncodedPrompt(number, tuple(range(3, 9 + 7 * number)), request, 2) for number in range(3)]
-    assert all(isinstance(answer, Text) for _, answer in engine.write(given, TextGenerator(engine.network, SILENT)))
+    assert all(isinstance(answer, Text) for _, answer in engine.generate(given, TextGenerator(engine.network, SILENT)))
     return cast("str | None", engine.description()["writing"])
 
 
-def test_record_says_how_answers_were_written(network: Network) -> None:
+def test_record_says_how_answers_were_generated(network: Network) -> None:
     tree, single = choose_engine(network, "auto", "exact", 100), EngineChoice(SINGLE, "said so")
     assert written(Engine(network, tree, flop_rates(network.module))) == "slots"
     assert written(Engine(network, single, flop_rates(network.module))) == "one by one"
 
 
 @pytest.mark.parametrize(("rows", "temperature"), [(1, 0.0), (8, 0.7)])
-def test_what_is_written_one_by_one_anyway_is_not_tried(leaky: Network, rows: int, temperature: float) -> None:
+def test_what_is_generated_one_by_one_anyway_is_not_tried(leaky: Network, rows: int, temperature: float) -> None:
     notices: dict[str, str] = {}
     engine = Engine(
         leaky, EngineChoice("padded", ""), flop_rates(leaky.module), "exact", BatchLimit(rows), notices.__setitem__
@@ -92,7 +92,7 @@ def test_what_is_written_one_by_one_anyway_is_not_tried(leaky: Network, rows: in
     assert written(engine, temperature) == "one by one" and not notices
 
 
-def test_nothing_is_dictated_that_ends_an_answer(network: Network) -> None:
+def test_no_forced_token_ends_an_answer(network: Network) -> None:
     rows = make_rows(network, 100, (5, 6, 7))
     assert rows and not {5, 6, 7} & {token for row in rows for token in row}
     assert make_rows(network, 6, ()) == []

@@ -1,4 +1,4 @@
-"""Lengths that configurations name, from which on texts are asked alone."""
+"""Length limits in configurations, above which texts run alone."""
 
 from __future__ import annotations
 

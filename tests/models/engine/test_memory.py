@@ -1,4 +1,4 @@
-"""Budgets from a given amount of free memory, and how free memory is told."""
+"""Memory budgets from a given amount of free memory, and how free memory is measured."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from assay.models.engine.memory import (
     PACK_PART,
     PACKED_PART,
     SLOTS_PART,
-    _groups,
-    address_room,
-    container_room,
+    _cgroup_folders,
+    address_space_headroom,
+    cgroup_headroom,
     free_bytes,
     memory_budget,
     pack_tokens,
     peak_bytes,
-    release_memory,
     slots_for,
     token_bytes,
     weight_bytes,
 )
-from assay.models.hf.decoder.network import Network
+from assay.models.loading.network import Network
+from assay.models.runtime import release_memory
 
 CPU = torch.device("cpu")
 GIGABYTE = 1 << 30
@@ -65,7 +65,7 @@ def test_weights_and_all_beside_them_take_half_of_what_is_free(network: Network)
 
 
 def test_a_limit_of_the_address_space_counts() -> None:
-    code = "from assay.models.engine.memory import address_room as room, free_bytes; import torch; "
+    code = "from assay.models.engine.memory import address_space_headroom as room, free_bytes; import torch; "
     code += "print(room(), free_bytes(torch.device('cpu')))"
     limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30)); "
     done = subprocess.run([sys.executable, "-c", limit + code], capture_output=True, text=True, check=True, timeout=120)
@@ -74,14 +74,14 @@ def test_a_limit_of_the_address_space_counts() -> None:
 
 
 def test_no_limit_of_the_address_space_is_no_limit() -> None:
-    assert address_room() == NO_LIMIT or address_room() < 1 << 48
+    assert address_space_headroom() == NO_LIMIT or address_space_headroom() < 1 << 48
 
 
 def test_groups_above_a_process_count_too(tmp_path: Path) -> None:
     (tmp_path / "cgroup").write_text("1:cpu:/\n0::/a/b\n")
     root = tmp_path / "sys"
-    assert _groups(tmp_path / "cgroup", root) == [root / "a/b", root / "a", root]
-    assert _groups(tmp_path / "none", root) == [root]
+    assert _cgroup_folders(tmp_path / "cgroup", root) == [root / "a/b", root / "a", root]
+    assert _cgroup_folders(tmp_path / "none", root) == [root]
 
 
 def write_group(folder: Path, most: str, used: int, files: int) -> Path:
@@ -92,13 +92,13 @@ def write_group(folder: Path, most: str, used: int, files: int) -> Path:
 
 
 def test_limit_of_a_container_counts(tmp_path: Path) -> None:
-    assert container_room(write_group(tmp_path, "1000", 900, 300)) == 400
-    assert container_room(write_group(tmp_path, "1000", 1200, 0)) == 0
+    assert cgroup_headroom(write_group(tmp_path, "1000", 900, 300)) == 400
+    assert cgroup_headroom(write_group(tmp_path, "1000", 1200, 0)) == 0
 
 
 def test_no_container_is_no_limit(tmp_path: Path) -> None:
-    assert container_room(tmp_path) > 1 << 60
-    assert container_room(write_group(tmp_path, "max", 900, 300)) > 1 << 60
+    assert cgroup_headroom(tmp_path) > 1 << 60
+    assert cgroup_headroom(write_group(tmp_path, "max", 900, 300)) > 1 << 60
 
 
 def test_this_machine_has_some_memory() -> None:
@@ -125,6 +125,6 @@ def test_memory_that_is_not_used_any_more_is_given_back() -> None:
     pin = torch.ones(1 << 10)  # lies behind them, so that they are not at the end of the heap
     before = resident()
     del blocks
-    kept = resident()
+    resident_after = resident()
     release_memory()
-    assert resident() < before - 200_000_000 and resident() <= kept and len(pin) == 1 << 10
+    assert resident() < before - 200_000_000 and resident() <= resident_after and len(pin) == 1 << 10

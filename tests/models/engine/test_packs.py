@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from assay.models.engine.packs import BLOCK_ROWS, COMMON_PREFIX, Pack, make_pack
 from assay.models.engine.prefix_tree import PrefixTree, build_tree
-from assay.models.hf.tokenization import EncodedText
+from assay.models.tokens.tokenization import EncodedText
 
 
 def random_tree(seed: int, stem: int) -> PrefixTree:
@@ -41,7 +41,7 @@ def looks_at(pack: Pack, remembered: list[int]) -> list[list[int]]:
     found: list[list[int]] = []
     for block in pack.blocks:
         own = [row for bounds in (*block.ancestors, (block.start, block.end)) for row in range(*bounds)]
-        keys = [*remembered[pack.common : block.kept], *(row + pack.low for row in own)]
+        keys = [*remembered[pack.common : block.cached], *(row + pack.low for row in own)]
         rows = block.end - block.start
         allowed = np.tri(rows, len(keys), len(keys) - rows, dtype=bool) if block.allowed is None else block.allowed
         assert allowed.shape == (rows, len(keys)) and block.start == len(found)
@@ -65,12 +65,12 @@ def test_every_row_looks_at_its_own_path_only(seed: int, stem: int, data: st.Dat
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 300))
-def test_the_remembered_path_leads_to_the_last_row(seed: int, size: int) -> None:
+def test_the_cached_path_leads_to_the_last_row(seed: int, size: int) -> None:
     tree = random_tree(seed, 40)
     paths, remembered = paths_of(tree), []
     for low in range(0, len(tree), size):
         pack = make_pack(tree, low, min(low + size, len(tree)))
-        remembered = [*remembered[: pack.kept], *(int(row) + low for row in pack.path)]
+        remembered = [*remembered[: pack.cached], *(int(row) + low for row in pack.path)]
         assert remembered == paths[pack.high - 1]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.models.engine.prefix_tree import build_tree, pieces
-from assay.models.hf.tokenization import EncodedText
+from assay.models.tokens.tokenization import EncodedText
 
 # Few tokens and short texts, so that prefixes meet often; ids of more than a byte, so that their order counts.
 tokens = st.sampled_from([0, 1, 255, 256, 70_000])
@@ -31,7 +31,7 @@ def path_of(parents: list[int], row: int) -> list[int]:
 
 
 def parents_of(rows: list[tuple[int, ...]]) -> list[int]:
-    """Every row's parent, told by walking down the segments."""
+    """Every row's parent, found by walking down the segments."""
     parents: list[int] = []
     path: list[int] = []
     for segment in build_tree(texts_of(rows)).segments:
@@ -50,13 +50,13 @@ def test_every_distinct_prefix_is_one_row(rows: list[tuple[int, ...]]) -> None:
 
 
 @given(sequences)
-def test_scored_tokens_are_asked_of_the_row_before_them(rows: list[tuple[int, ...]]) -> None:
+def test_scored_tokens_are_predicted_by_the_row_before_them(rows: list[tuple[int, ...]]) -> None:
     texts, parents = texts_of(rows), parents_of(rows)
     tree = build_tree(texts)
     for number, place in enumerate(tree.order):
         text, own = texts[place], slice(tree.bounds[number], tree.bounds[number + 1])
-        asked = [tuple(int(tree.tokens[one]) for one in path_of(parents, row)) for row in tree.rows[own]]
-        assert asked == [text.ids[:end] for end in range(len(text.ids) - text.scored, len(text.ids))]
+        scored_prefixes = [tuple(int(tree.tokens[one]) for one in path_of(parents, row)) for row in tree.rows[own]]
+        assert scored_prefixes == [text.ids[:end] for end in range(len(text.ids) - text.scored, len(text.ids))]
         assert tuple(tree.targets[own]) == text.ids[-text.scored :]
         assert tree.last_rows[number] == tree.rows[own][-1]
 
@@ -79,7 +79,7 @@ def test_pieces_of_a_slice_know_their_ancestors(rows: list[tuple[int, ...]], dat
     for piece in pieces(inside, low, high):
         path = path_of(parents, piece.start + low)
         ranges = [row + low for bounds in piece.ancestors for row in range(*bounds)]
-        assert path[:-1] == [*path[: piece.kept], *ranges] and all(row < low for row in path[: piece.kept])
+        assert path[:-1] == [*path[: piece.cached], *ranges] and all(row < low for row in path[: piece.cached])
         assert piece.depth == len(path) - 1
         covered.extend(range(piece.start + low, piece.end + low))
     assert covered == list(range(low, high))

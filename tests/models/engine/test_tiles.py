@@ -61,13 +61,13 @@ def numbers(seed: int, *shape: int) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def check(loops: CKernels | None, softcap: float | None, is_weighed: bool, seed: int, width: int = WIDTH) -> None:
+def check(c_kernels: CKernels | None, softcap: float | None, is_weighed: bool, seed: int, width: int = WIDTH) -> None:
     """Tiles give what each row gives by itself in float64; rows outside of them keep what they have."""
-    exactness = 1e-12 if loops is None else 1e-5
-    dtype = torch.float64 if loops is None else torch.float32
+    exactness = 1e-12 if c_kernels is None else 1e-5
+    dtype = torch.float64 if c_kernels is None else torch.float32
     sparse_blocks = [tile for sparse_block in random_looks(seed) for tile in sparse_block.tiles()]
     skipped = sparse_blocks.pop(seed % len(sparse_blocks)) if len(sparse_blocks) > 1 else None
-    tiles = Tiles(sparse_blocks, PATH, dtype, CPU, loops)
+    tiles = Tiles(sparse_blocks, PATH, dtype, CPU, c_kernels)
     # Rows come first in memory, heads first in shape, as in a model.
     query, key, value = (
         numbers(seed + place, 1, count, heads, width).to(dtype).transpose(1, 2)
@@ -102,11 +102,11 @@ def test_joined_tiles_give_what_each_row_gives(is_weighed: bool, softcap: float 
 @pytest.mark.parametrize("softcap", [None, 1.5])
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), width=st.sampled_from([1, 8, 16, 20, 32, 64, 80, 128, 136]))
-def test_compiled_loops_do_too(loops: CKernels, is_weighed: bool, softcap: float | None, seed: int, width: int) -> None:
-    check(loops, softcap, is_weighed, seed, width)
+def test_c_kernels_do_too(c_kernels: CKernels, is_weighed: bool, softcap: float | None, seed: int, width: int) -> None:
+    check(c_kernels, softcap, is_weighed, seed, width)
 
 
-def test_a_broken_number_stays_with_those_who_look_at_it(loops: CKernels) -> None:
+def test_a_broken_number_stays_with_those_who_look_at_it(c_kernels: CKernels) -> None:
     sparse_blocks = [
         SparseBlock(0, np.arange(20), np.tri(20, dtype=bool)),
         SparseBlock(20, np.arange(20, 40), np.tri(20, dtype=bool)),
@@ -115,7 +115,9 @@ def test_a_broken_number_stays_with_those_who_look_at_it(loops: CKernels) -> Non
     key[0, 0, 7, 3] = torch.nan
     nothing = (key[:, :, :0], value[:, :, :0])
     found = torch.zeros(40, 2, 16)
-    Tiles(sparse_blocks, 0, torch.float32, CPU, loops).attend(Kernel(0.3), query, (key, value), nothing, found, None)
+    Tiles(sparse_blocks, 0, torch.float32, CPU, c_kernels).attend(
+        Kernel(0.3), query, (key, value), nothing, found, None
+    )
     broken = found.isnan().any(dim=-1)
     assert broken[7:20, 0].all() and not broken[:7].any() and not broken[20:].any() and not broken[:, 1].any()
 

@@ -10,7 +10,7 @@ from transformers import GenerationConfig
 
 from assay.core.requests import Generation, Sampling
 from assay.models.engine.token_sampling import TokenSampler, make_sampler
-from assay.models.hf.tokenization import EncodedPrompt
+from assay.models.tokens.tokenization import EncodedPrompt
 
 CPU = torch.device("cpu")
 

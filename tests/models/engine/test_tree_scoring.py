@@ -20,10 +20,10 @@ from assay.models.engine.flops import ComputeCounts, flop_rates
 from assay.models.engine.forward import TreeReader, make_reader, using_attention
 from assay.models.engine.tree_scoring import CONFIRMATIONS, TreeScorer
 from assay.models.engine.vocabulary_head import PrecomputedLogits
-from assay.models.hf.batching import Batching, BatchLimit
-from assay.models.hf.decoder.network import Network, wrap
-from assay.models.hf.encoding import Job
-from assay.models.hf.tokenization import EncodedText
+from assay.models.inference.batching import Batching, BatchLimit
+from assay.models.loading.network import Network, wrap
+from assay.models.tokens.encoding import Job
+from assay.models.tokens.tokenization import EncodedText
 
 Ask = Callable[..., dict[int, Any]]
 
@@ -120,10 +120,10 @@ def test_memory_that_never_suffices_is_a_failure_of_every_text(reader: TreeReade
 class TightPath(PrefixCache):
     """Remembers no more than some tokens at once when they come in large portions."""
 
-    def extend(self, kept: int, staged: Any) -> None:
+    def extend(self, cached: int, staged: Any) -> None:
         if staged[0][0].shape[1] > 5:
             raise MemoryError
-        super().extend(kept, staged)
+        super().extend(cached, staged)
 
 
 def test_memory_error_while_the_path_grows_splits_the_pack(reader: TreeReader, ask: Ask) -> None:
@@ -157,7 +157,7 @@ def test_many_broken_texts_do_not_condemn_the_rest(reader: TreeReader, ask: Ask)
     check(fine, expected)
 
 
-def test_model_that_is_broken_throughout_is_not_asked_forever(reader: TreeReader, ask: Ask) -> None:
+def test_model_that_is_broken_throughout_is_not_retried_forever(reader: TreeReader, ask: Ask) -> None:
     packs: list[int] = []
     before_forward(reader, lambda ids: packs.append(ids.numel()))
     reader.network.module.base_model.norm.weight.data.fill_(math.nan)
@@ -200,7 +200,7 @@ def test_logits_of_the_model_itself_give_the_same(reader: TreeReader, ask: Ask) 
     check(ask(replace(reader, head=PrecomputedLogits(64)), texts, 24), ask(reader, texts))
 
 
-def test_path_is_let_go_when_asking_stops(reader: TreeReader, ask: Ask) -> None:
+def test_path_is_let_go_when_scoring_stops(reader: TreeReader, ask: Ask) -> None:
     ask(reader, some_texts(), 8)
     assert reader.path.length == 0 and not reader.path.keys and not reader.path.values
 

@@ -17,7 +17,7 @@ from assay.models.engine.vocabulary_head import (
     find_output_layer,
     token_logprobs,
 )
-from assay.models.hf.decoder.network import Network
+from assay.models.loading.network import Network
 
 
 def values_of(logits: torch.Tensor, targets: list[int]) -> TokenLogprobs:

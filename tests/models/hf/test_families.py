@@ -14,10 +14,10 @@ from assay.core.errors import ModelError
 from assay.core.requests import Loglikelihood
 from assay.core.responses import Logprob
 from assay.core.specs import ModelSettings
-from assay.models.hf.checkpoint import family
 from assay.models.hf.decoder.model import CausalModel
 from assay.models.hf.encoder.model import EncoderModel
 from assay.models.hf.seq2seq.model import EncoderDecoder
+from assay.models.loading.checkpoint import family
 from assay.models.registry import open_model
 
 

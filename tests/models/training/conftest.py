@@ -1,4 +1,4 @@
-"""Tiny models to train, and lessons that such models can learn within seconds."""
+"""Tiny models to train, and training examples that they learn within seconds."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def young_t5(tmp_path_factory: pytest.TempPathFactory, t5: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def choices() -> list[TrainingExample]:
-    """32 lessons with a choice of four: which word belongs to which noun."""
+    """32 training examples with a choice of four: which word belongs to which noun."""
     answers = list(COLOURS.values())
     return [
         TrainingExample(tuple(Loglikelihood(f"Question {number}: the {noun} is", answer) for answer in answers), right)

@@ -17,9 +17,9 @@ from assay.core.errors import MissingExtra, ModelError
 from assay.core.requests import ChoiceSelection, Classification, Loglikelihood, RollingLoglikelihood
 from assay.core.specs import ModelSettings
 from assay.core.training import FitProgress, FitReport, FitSettings, TrainingExample
+from assay.models.hf.encoder.head_examples import head_recipe
 from assay.models.hf.families import open_hf
 from assay.models.training.adapters import adapt
-from assay.models.training.head_examples import head_recipe
 from assay.models.training.hyperparameters import count_steps
 from assay.models.training.lm_recipes import text_recipe
 from assay.models.training.recipes import Parent
@@ -142,23 +142,23 @@ def test_steps_are_counted_from_training_examples_epochs_and_batches() -> None:
 @pytest.mark.parametrize(
     ("training_examples", "message"),
     [
-        ([], "lessons: there are none; expected at least one document"),
-        ([TrainingExample(())], "lesson 1: it asks nothing"),
+        ([], "training examples: there are none; expected at least one training document"),
+        ([TrainingExample(())], "training example 1: it has no requests"),
         (
             [TrainingExample((ChoiceSelection("a", ("b", "c")),))],
-            "lesson 1: choosing requests, which this model cannot learn; expected",
+            "training example 1: choosing requests, which this model cannot be trained on; expected",
         ),
         (
             [TrainingExample((RollingLoglikelihood("a"),))],
-            "lesson 1: rolling_loglikelihood requests, which this model cannot",
+            "training example 1: rolling_loglikelihood requests, which this model cannot",
         ),
         (
             [TrainingExample((Loglikelihood("a", "b"),), right=1)],
-            "lesson 1: place 1 is said to be right; expected a place from 0",
+            "training example 1: the right answer is 1; expected an index from 0",
         ),
     ],
 )
-def test_training_examples_that_cannot_be_learnt_are_refused(
+def test_training_examples_that_cannot_be_trained_on_are_refused(
     training_examples: list[TrainingExample], message: str, young_llama: Path, fitted: Fit, tmp_path: Path
 ) -> None:
     with pytest.raises(ModelError, match=message):
@@ -173,14 +173,14 @@ def test_training_examples_that_cannot_be_learnt_are_refused(
             TrainingExample((Loglikelihood("a", "b"),)),
             "loglikelihood requests.*expected one of: choosing, classification, span",
         ),
-        (TrainingExample((Classification("a", ("b",)),)), "the labels b; expected two labels or more, all different"),
+        (TrainingExample((Classification("a", ("b",)),)), "the labels b; expected two or more distinct labels"),
         (
             TrainingExample((Classification("a", ("b", "b")),)),
-            "the labels b, b; expected two labels or more, all different",
+            "the labels b, b; expected two or more distinct labels",
         ),
         (
             TrainingExample((Classification("a", ("b", "c")),), 2),
-            "place 2 is said to be right; expected a place from 0 to 1",
+            "the right answer is 2; expected an index from 0 to 1",
         ),
         (TrainingExample((ChoiceSelection("a", ()),)), "there are no choices; expected at least one"),
         (
@@ -192,11 +192,11 @@ def test_training_examples_that_cannot_be_learnt_are_refused(
 def test_training_examples_that_a_head_cannot_learn_are_refused(
     training_example: TrainingExample, message: str, encoders: Callable[..., Path], fitted: Fit, tmp_path: Path
 ) -> None:
-    with pytest.raises(ModelError, match=f"^lesson 1: {message}"):
+    with pytest.raises(ModelError, match=f"^training example 1: {message}"):
         fitted(encoders("Bert", "Model"), tmp_path / "new", [training_example])
 
 
-def test_all_faults_of_the_settings_are_told_at_once(
+def test_all_faults_of_the_settings_are_reported_at_once(
     young_llama: Path, answers: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     wrong = {
@@ -235,7 +235,7 @@ def failing(error: Exception) -> Callable[[FitProgress], None]:
     [
         (
             RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
-            "memory ran out with batches of 16",
+            "memory ran out with a batch size of 16",
         ),
         (OSError(errno.ENOSPC, "No space left on device"), "the disk is full; expected room for"),
     ],

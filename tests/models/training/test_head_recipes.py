@@ -1,4 +1,4 @@
-"""Encoders learn with the head that their lessons need: labels, choices or spans."""
+"""Encoders are trained with the head that their training examples need: labels, choices or spans."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from assay.core.requests import HEAD_KINDS, ChoiceSelection, Classification, Req
 from assay.core.responses import LabelScores, Text
 from assay.core.specs import ModelSettings
 from assay.core.training import FitReport, FitSettings, TrainingExample
+from assay.models.hf.encoder.head_examples import AS_CHOICES, head_recipe, needed_head
 from assay.models.hf.encoder.heads import CHOICES, LABELS, SPANS
 from assay.models.hf.families import open_hf
-from assay.models.training.head_examples import AS_CHOICES, head_recipe, needed_head
 from assay.models.training.recipes import Parent
 
 Fit = Callable[..., FitReport]
@@ -63,14 +63,14 @@ def spans() -> list[TrainingExample]:
     return found
 
 
-def course_of(folder: Path, training_examples: list[TrainingExample], **settings: Any) -> Any:
+def recipe_of(folder: Path, training_examples: list[TrainingExample], **settings: Any) -> Any:
     model = opened(folder)
     parent = Parent(model.checkpoint, model.arguments, "", model.capabilities, head_recipe)  # type: ignore[arg-type]
     return head_recipe(model.tokenizer, parent, training_examples, training_examples, FitSettings(**settings))
 
 
 def right_answers(folder: Path, training_examples: list[TrainingExample]) -> int:
-    """How many lessons the model of a folder answers rightly when it is asked."""
+    """How many training examples the model of a folder answers correctly."""
     requests: list[Request] = [training_example.requests[0] for training_example in training_examples]
     found = dict(opened(folder).respond(requests))
     total = 0
@@ -116,14 +116,14 @@ def test_the_new_head_has_the_labels_of_the_training_examples(encoders: Encoders
 def test_the_loss_of_a_batch_is_that_of_each_training_example_alone(encoders: Encoders) -> None:
     """Padding, and choices that a question lacks, change nothing."""
     for training_examples in (labelled(), chosen(), spans()):
-        recipe = course_of(encoders("Bert", "Model"), training_examples)
+        recipe = recipe_of(encoders("Bert", "Model"), training_examples)
         module = recipe.load().module
         together = recipe.loss(module, recipe.collate(recipe.rows[:5])).item()
         alone = sum(recipe.loss(module, recipe.collate([row])).item() for row in recipe.rows[:5])
         assert together == pytest.approx(alone, rel=1e-5)
 
 
-def test_the_examination_is_what_asking_gives(encoders: Encoders, fitted: Fit, tmp_path: Path) -> None:
+def test_validation_gives_what_inference_gives(encoders: Encoders, fitted: Fit, tmp_path: Path) -> None:
     for name, training_examples in (("labels", labelled()), ("choices", chosen()), ("spans", spans())):
         parent = encoders("Bert", "Model")
         report = fitted(parent, tmp_path / name, training_examples, training_examples, max_steps=3)
@@ -132,54 +132,54 @@ def test_the_examination_is_what_asking_gives(encoders: Encoders, fitted: Fit, t
         opened(tmp_path / "labels").respond([training_example.requests[0] for training_example in labelled()])
     )
     loss = -sum(scores[place].scores[training_example.right] for place, training_example in enumerate(labelled())) / 32
-    recipe = course_of(tmp_path / "labels", labelled())
+    recipe = recipe_of(tmp_path / "labels", labelled())
     assert recipe.validate(recipe.load().module, "cpu", True).loss == pytest.approx(loss, rel=1e-5)
 
 
-def test_a_head_is_kept_by_the_correlation_of_its_labels(encoders: Encoders, fitted: Fit, tmp_path: Path) -> None:
+def test_a_head_is_selected_by_the_correlation_of_its_labels(encoders: Encoders, fitted: Fit, tmp_path: Path) -> None:
     options = {"metric": "mcc", "check_every": 4, "max_steps": 12}
     report = fitted(encoders("Bert", "Model", **YOUNG), tmp_path / "new", labelled(), labelled(), **options)
     assert (report.metric, report.value) == ("mcc", max(entry["mcc"] for entry in report.history))
-    with pytest.raises(ModelError, match='found "f1", but validation lesson 1 has no choices'):
+    with pytest.raises(ModelError, match='found "f1", but validation example 1 has no choices'):
         fitted(encoders("Bert", "Model"), tmp_path / "other", spans(), spans(), metric="f1")
 
 
-def test_a_span_head_is_kept_by_the_words_it_shares(encoders: Encoders, fitted: Fit, tmp_path: Path) -> None:
+def test_a_span_head_is_selected_by_the_words_it_shares(encoders: Encoders, fitted: Fit, tmp_path: Path) -> None:
     options = {"metric": "squad_f1", "check_every": 4, "max_steps": 12}
     report = fitted(encoders("Bert", "Model", **YOUNG), tmp_path / "new", spans(), spans(), **options)
     assert (report.metric, report.value) == ("squad_f1", max(entry["squad_f1"] for entry in report.history))
     assert all(entry["accuracy"] <= entry["squad_f1"] for entry in report.history)
-    with pytest.raises(ModelError, match='found "squad_f1", but validation lesson 1 does not ask for a span'):
+    with pytest.raises(ModelError, match='found "squad_f1", but validation example 1 is not a span request'):
         fitted(encoders("Bert", "Model"), tmp_path / "other", labelled(), labelled(), metric="squad_f1")
 
 
-def test_a_head_with_the_same_labels_is_kept_in_its_own_order(encoders: Encoders, tensors: Tensors) -> None:
+def test_a_head_with_the_same_labels_is_reused_in_its_own_order(encoders: Encoders, tensors: Tensors) -> None:
     folder = encoders("Bert", "ForSequenceClassification", id2label=dict(enumerate(NAMES)))
-    recipe = course_of(folder, labelled(NAMES[::-1]))
+    recipe = recipe_of(folder, labelled(NAMES[::-1]))
     module = recipe.load().module
     assert module.classifier.weight.equal(tensors(folder)["classifier.weight"])
-    # "lazy" is the first label of these lessons and the last output of the head.
+    # "lazy" is the first label of these examples and the last output of the head.
     assert [row.targets for row in recipe.rows[:4]] == [(0,), (1,), (2,), (3,)]
     assert list(module.config.id2label.values()) == list(NAMES)
     assert recipe.load().notices == ()
 
 
-def test_a_head_for_other_labels_gives_way_and_that_is_said(encoders: Encoders, tensors: Tensors) -> None:
+def test_a_head_for_other_labels_is_replaced_and_that_is_reported(encoders: Encoders, tensors: Tensors) -> None:
     others = ("one", "two", "three", "four")
     folder = encoders("Bert", "ForSequenceClassification", id2label=dict(enumerate(others)))
-    loaded = course_of(folder, labelled()).load()
+    loaded = recipe_of(folder, labelled()).load()
     old = tensors(folder)
     assert not loaded.module.classifier.weight.equal(old["classifier.weight"])
     body = "bert.encoder.layer.0.output.dense.weight"
     assert loaded.module.state_dict()[body].equal(old[body])
-    text = "the parent's head has other labels (one, two, three, four): the new model has a new head"
+    text = "the parent's head has other labels (one, two, three, four): training a new head"
     assert loaded.notices == (text,)
 
 
 def test_a_head_of_another_kind_gives_way(encoders: Encoders) -> None:
     folder = encoders("Bert", "ForSequenceClassification", id2label=dict(enumerate(NAMES)))
-    loaded = course_of(folder, chosen()).load()
-    assert loaded.notices == ("the parent's classification head gives way to a multiple-choice head",)
+    loaded = recipe_of(folder, chosen()).load()
+    assert loaded.notices == ("the parent's classification head is replaced by a multiple-choice head",)
     assert loaded.module.classifier.weight.shape[0] == 1
 
 
@@ -189,11 +189,11 @@ def test_which_head_training_examples_need() -> None:
     assert needed_head(spans()) == (SPANS, None)
     assert needed_head([*labelled(), *chosen()]) == (CHOICES, AS_CHOICES)
     assert needed_head([*labelled(), *labelled(NAMES[::-1])]) == (CHOICES, AS_CHOICES)
-    with pytest.raises(ModelError, match="spans beside classification: no head learns both"):
+    with pytest.raises(ModelError, match="spans mixed with classification: no head can be trained on both"):
         needed_head([*labelled(), *spans()])
 
 
-def test_training_examples_of_several_labels_are_learnt_as_choices(
+def test_training_examples_of_several_labels_are_trained_as_choices(
     encoders: Encoders, fitted: Fit, tmp_path: Path
 ) -> None:
     training_examples = [*labelled()[:4], *labelled(NAMES[::-1])[:4], *chosen()[:4]]
@@ -207,9 +207,9 @@ def span_example(answer: str, start: int = 0, words: int = 60) -> TrainingExampl
     return TrainingExample((SpanExtraction("the sky?", context, may_lack=True),), answer=answer, start=start)
 
 
-def test_a_span_is_learnt_in_a_window_that_holds_it(encoders: Encoders) -> None:
+def test_a_span_is_trained_in_a_window_that_holds_it(encoders: Encoders) -> None:
     training_example = span_example("sky was blue")
-    recipe = course_of(encoders("Bert", "Model"), [training_example])
+    recipe = recipe_of(encoders("Bert", "Model"), [training_example])
     (row,) = recipe.rows
     context = training_example.requests[0].context  # type: ignore[union-attr]
     first, last = row.targets
@@ -220,19 +220,19 @@ def test_a_span_is_learnt_in_a_window_that_holds_it(encoders: Encoders) -> None:
     assert min(first - window.first_context_token, len(window.ids) - last) > 3
 
 
-def test_no_answer_is_learnt_as_the_token_for_none(encoders: Encoders) -> None:
-    (row,) = course_of(encoders("Bert", "Model"), [span_example("")]).rows
+def test_no_answer_is_trained_as_the_token_for_none(encoders: Encoders) -> None:
+    (row,) = recipe_of(encoders("Bert", "Model"), [span_example("")]).rows
     assert row.rows == row.read.rows[:1]
     assert row.targets == (row.rows[0].null_token,) * 2 == (0, 0)
 
 
 def test_answers_that_are_not_in_the_context_are_left_out_and_counted(encoders: Encoders) -> None:
-    recipe = course_of(encoders("Bert", "Model"), [*spans(), span_example("Paris")])
+    recipe = recipe_of(encoders("Bert", "Model"), [*spans(), span_example("Paris")])
     assert len(recipe.rows) == 32
-    assert recipe.notices[0] == "1 of 33 lessons were left out: the answer does not stand in the context"
+    assert recipe.notices[0] == "1 of 33 training examples was skipped: the answer is not in the context"
 
 
-def test_long_texts_are_cut_and_that_is_said(encoders: Encoders) -> None:
-    recipe = course_of(encoders("Bert", "Model"), labelled(), max_length=8)
+def test_long_texts_are_cut_and_that_is_reported(encoders: Encoders) -> None:
+    recipe = recipe_of(encoders("Bert", "Model"), labelled(), max_length=8)
     assert {len(row.rows[0].ids) for row in recipe.rows} == {8}
-    assert recipe.notices == ["32 of 32 lessons were cut to 8 tokens"]
+    assert recipe.notices == ["32 of 32 training examples were truncated to 8 tokens"]

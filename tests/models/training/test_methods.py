@@ -117,7 +117,7 @@ def test_a_pooler_that_the_parent_lacks_is_trained_with_the_head(
     assert differing(tmp_path / "begun", tmp_path / "new") == expected
 
 
-def test_a_kept_head_is_trained_by_head(
+def test_a_reused_head_is_trained_by_head(
     encoders: Callable[..., Path], fitted: Fit, differing: Differing, tmp_path: Path
 ) -> None:
     parent = encoders("Bert", "ForSequenceClassification", id2label={0: "odd", 1: "even"})

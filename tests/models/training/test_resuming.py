@@ -21,7 +21,7 @@ from assay.models.training.trainer import TrainingPlan
 Fit = Callable[..., FitReport]
 WORKER = Path(__file__).with_name("worker.py")
 DONE, KILLED = ["0", "True"], ["-9", "False"]
-# 20 lessons in batches of 3 are 7 batches, so 4 steps an epoch and 16 in all; a check after every third.
+# 20 examples in batches of 3 are 7 batches, so 4 steps per epoch and 16 in all; evaluation after every third.
 MOMENTS = (
     "step:2",  # before the first checkpoint
     "open:checkpoint-3/trainer_state.json",  # while the first is written
@@ -127,8 +127,8 @@ def test_a_folder_of_another_training_is_refused_with_what_differs(
     before = (tmp_path / "new" / "fit.json").read_bytes()
     with pytest.raises(ModelError) as caught:
         fitted(young_llama, tmp_path / "new", answers[1:], max_steps=1, seed=7)
-    assert "holds another training: other lessons; seed was 42, now 7" in str(caught.value)
-    with pytest.raises(ModelError, match="holds another training: other validation lessons"):
+    assert "belongs to another training run: other training examples; seed was 42, now 7" in str(caught.value)
+    with pytest.raises(ModelError, match="belongs to another training run: other validation examples"):
         fitted(young_llama, tmp_path / "new", answers, answers, max_steps=1)
     assert (tmp_path / "new" / "fit.json").read_bytes() == before
 
@@ -137,7 +137,7 @@ def test_another_parent_is_refused(
     young_llama: Path, plain: Path, answers: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     fitted(young_llama, tmp_path / "new", answers, max_steps=1)
-    with pytest.raises(ModelError, match="holds another training: another parent model"):
+    with pytest.raises(ModelError, match="belongs to another training run: another parent model"):
         fitted(plain, tmp_path / "new", answers, max_steps=1)
 
 
@@ -148,11 +148,11 @@ def test_a_model_is_never_overwritten(copied: Path, answers: list[TrainingExampl
     assert {path.name: path.read_bytes() for path in copied.iterdir()} == before
 
 
-def test_a_file_in_the_place_of_the_folder_is_told(
+def test_a_file_in_the_place_of_the_folder_is_reported(
     young_llama: Path, answers: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     (tmp_path / "new").touch()
-    with pytest.raises(ModelError, match="new: cannot be made: File exists; expected a folder to write to"):
+    with pytest.raises(ModelError, match="new: cannot be created: File exists; expected a writable folder"):
         fitted(young_llama, tmp_path / "new", answers)
 
 

@@ -1,4 +1,4 @@
-"""The best weights are kept, in the direction of the metric; training stops when patience is lost."""
+"""The best weights are selected by the metric; early stopping ends training when patience is exhausted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_best_check_is_the_highest_accuracy_or_the_lowest_loss_and_the_first
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "mcc", "f1"])
-def test_of_equal_checks_the_lowest_loss_is_kept(metric: str) -> None:
+def test_of_equal_checks_the_lowest_loss_wins(metric: str) -> None:
     history = [{"step": step, "loss": loss, metric: 0.5} for step, loss in ((2, 3.0), (4, 1.0), (6, 2.0))]
     assert best_evaluation(history, metric)["step"] == 4
     assert not patience_exhausted(history, metric, 2) and patience_exhausted(history, metric, 1)
@@ -61,7 +61,7 @@ def swapped(training_examples: list[TrainingExample]) -> list[TrainingExample]:
 
 @pytest.mark.parametrize("metric", ["loss", "accuracy"])
 @pytest.mark.parametrize("is_honest", [True, False])
-def test_the_best_and_not_the_worst_weights_are_kept(
+def test_the_best_and_not_the_worst_weights_are_selected(
     metric: str,
     is_honest: bool,
     young_llama: Path,
@@ -90,7 +90,7 @@ def test_the_best_and_not_the_worst_weights_are_kept(
 
 
 @pytest.mark.parametrize("metric", ["loss", "accuracy"])
-def test_weights_from_before_it_got_worse_are_kept(
+def test_weights_from_before_it_got_worse_are_selected(
     metric: str, young_llama: Path, choices: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     """At first the short word is likelier; then the taught one is, and the short one unlikelier with every step."""
@@ -117,7 +117,7 @@ def test_training_stops_when_nothing_improves(
     assert report.steps == report.best_step + 8 < 80
 
 
-def test_the_weights_of_the_lowest_loss_are_kept_of_equal_checks(
+def test_the_weights_of_the_lowest_loss_are_selected_of_equal_checks(
     young_llama: Path,
     choices: list[TrainingExample],
     fitted: Fit,
@@ -162,37 +162,41 @@ def test_other_metrics_of_choices_decide(
 def test_a_metric_that_the_training_examples_do_not_have_is_refused(
     young_llama: Path, answers: list[TrainingExample], choices: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
-    message = 'metric: found "mcc", but validation lesson 1 has no choices; expected one of: accuracy, loss'
+    message = 'metric: found "mcc", but validation example 1 has no choices; expected one of: accuracy, loss'
     with pytest.raises(ModelError, match=message):
         fitted(young_llama, tmp_path / "new", answers, answers[:2], metric="mcc")
-    with pytest.raises(ModelError, match="characters of the choices of validation lesson 1 are not known"):
+    with pytest.raises(ModelError, match="character lengths of the choices of validation example 1 are unknown"):
         fitted(young_llama, tmp_path / "new", choices, choices[:2], metric="acc_norm")
 
 
-def test_a_model_that_learnt_one_answer_alone_is_noticed(
+def test_a_model_that_predicts_one_answer_only_is_noticed(
     young_llama: Path, choices: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     """It is taught that one word is right everywhere, which in validation it is not in every fourth document."""
     words = (" brown", "#")
-    asked = [tuple(Loglikelihood(f"Question {number}: the fox is", word) for word in words) for number in range(16)]
-    training_examples = [TrainingExample(requests, 0) for requests in asked]
-    validation_examples = [TrainingExample(requests, int(number % 4 == 0)) for number, requests in enumerate(asked)]
+    request_groups = [
+        tuple(Loglikelihood(f"Question {number}: the fox is", word) for word in words) for number in range(16)
+    ]
+    training_examples = [TrainingExample(requests, 0) for requests in request_groups]
+    validation_examples = [
+        TrainingExample(requests, int(number % 4 == 0)) for number, requests in enumerate(request_groups)
+    ]
     report = fitted(young_llama, tmp_path / "new", training_examples, validation_examples, epochs=6, learning_rate=5e-3)
-    message = f"the kept model (step {report.best_step}) gives all 16 validation documents the same answer"
+    message = f"the selected model (step {report.best_step}) predicts one answer for all 16 validation documents"
     assert report.history[-1]["classes"] == 1
-    assert report.notices == (f"{message}, which is right in {report.value:.1%} of them",)
+    assert report.notices == (f"{message}; it is right for {report.value:.1%} of them",)
     few = fitted(
         young_llama, tmp_path / "few", training_examples, validation_examples[:4], epochs=6, learning_rate=5e-3
     )
     assert few.notices == ()
 
 
-def test_without_checks_the_last_weights_are_kept(
+def test_without_checks_the_last_weights_are_selected(
     young_llama: Path, choices: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     report = fitted(young_llama, tmp_path / "new", choices, max_steps=5, check_every=2)
     assert report == FitReport(5, 5)
-    with pytest.raises(ModelError, match="patience: is 2, but there is nothing to validate on"):
+    with pytest.raises(ModelError, match="patience: is 2, but there are no validation examples"):
         fitted(young_llama, tmp_path / "other", choices, patience=2)
 
 
@@ -203,10 +207,10 @@ def test_the_last_step_is_checked_too(
     assert [entry["step"] for entry in report.history] == [2, 4, 5]
 
 
-def test_once_an_epoch_is_checked_unless_asked_otherwise(
+def test_once_an_epoch_is_checked_unless_set_otherwise(
     young_llama: Path, choices: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
-    # 32 lessons, 5 a batch, 2 batches a step: 7 batches, 4 steps an epoch; two and a half epochs are 10 steps.
+    # 32 examples, 5 per batch, 2 batches a step: 7 batches, 4 steps an epoch; two and a half epochs are 10 steps.
     options = {"check_every": None, "batch_size": 5, "accumulation": 2, "epochs": 2.5}
     report = fitted(young_llama, tmp_path / "new", choices, choices[:4], **options)
     assert [entry["step"] for entry in report.history] == [4, 8, 10]

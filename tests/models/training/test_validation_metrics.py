@@ -14,7 +14,7 @@ KINDS = {"f1": f1, "matthews_corrcoef": matthews}
 
 @pytest.mark.parametrize("name", list(KINDS))
 @pytest.mark.parametrize("classes", [2, 3])
-def test_picks_are_worth_what_the_tasks_metrics_say(name: str, classes: int) -> None:
+def test_predictions_have_the_metrics_of_the_tasks(name: str, classes: int) -> None:
     chance = random.Random(7)
     for size in (1, 5, 40):
         pairs = [(chance.randrange(classes), chance.randrange(classes)) for _ in range(size)]

@@ -9,18 +9,6 @@ from itertools import chain
 
 from rich.cells import cell_len
 
-from assay.core.comparisons import (
-    CompareOptions,
-    EffectSize,
-    Flip,
-    OverallScore,
-    PairedScore,
-    RankedSystem,
-    RankTable,
-    RunComparison,
-    System,
-    Uncompared,
-)
 from assay.core.scores import Estimate
 from assay.studies.compare.compare_report import (
     comparison_data,
@@ -28,6 +16,16 @@ from assay.studies.compare.compare_report import (
     comparison_markdown,
     comparison_text,
     gate_lines,
+)
+from assay.studies.compare.compare_values import RunComparison, System, Uncompared
+from assay.studies.paired.paired_values import (
+    CompareOptions,
+    EffectSize,
+    Flip,
+    OverallScore,
+    PairedScore,
+    RankedSystem,
+    RankTable,
 )
 
 NASTY = 'a<b> & "c"\x00\x1b[31m|\ud800'
@@ -159,14 +157,14 @@ def test_wide_letters_keep_columns_aligned() -> None:
 
 def test_very_many_pairs_are_cut() -> None:
     many = replace(made(), pairs=made().pairs * 100)
-    assert "40 pairs more: --format json has them all" in comparison_text(many)
+    assert "40 more pairs: see --format json" in comparison_text(many)
 
 
 def test_a_table_without_letters_says_so() -> None:
     score = Estimate(0.5, 0.1, 0.3, 0.7, 10, "wilson")
     for letters, message in (
         ("a", "that share a letter cannot be told apart"),
-        ("", "so many letters would be needed"),
+        ("", "letters are left out because too many would be needed"),
     ):
         table = RankTable(
             "t", "acc", "none", (RankedSystem("a", score, 1, 2, letters), RankedSystem("b", score, 1, 2, letters))

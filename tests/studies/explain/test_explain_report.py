@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from assay.core.scores import Estimate
 from assay.studies.explain.explain_report import explanation_data, explanation_markdown, explanation_text
-from assay.studies.explain.values import Cause, Explanation, Score, TaskExplanation
+from assay.studies.explain.explain_values import Cause, Explanation, TaskExplanation
+from assay.studies.paired.paired_values import Score
 
 FIRST = Score("odd", "acc", "none", Estimate(0.25, 0.1, 0.125, 0.5, 8, "wilson"))
 SECOND = Score("odd", "acc_norm", "strict", Estimate(0.5, 0.1, None, None, 8, "wilson"))
@@ -25,7 +26,7 @@ def test_the_text_has_scores_flips_causes_and_an_end() -> None:
         "- first:  acc 0.2500 (0.1250 … 0.5000), n = 8",
         "- second: acc_norm (strict) 0.5000, n = 8",
         "- difference: +25.00 points",
-        "- of 8 documents that both scored, 3 are better in the second, 1 worse",
+        "- of 8 documents that both scored, 3 are better in the second run, 1 worse",
         "",
         "prompts: one differs",
         "    -a·b⏎",

@@ -9,11 +9,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from assay.core.matrices import CheckpointStep, Matrix, MatrixCell
 from assay.core.scores import Estimate
-from assay.studies.matrix.analysis import make_matrix
+from assay.run.model_list import CheckpointStep
 from assay.studies.matrix.checkpoint_curves import curves
+from assay.studies.matrix.matrix_analysis import make_matrix
 from assay.studies.matrix.matrix_page import page
+from assay.studies.matrix.matrix_values import Matrix, MatrixCell
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from assay.core.matrices import MatrixCell
 from assay.core.scores import Estimate
 from assay.studies.matrix.columns import choose_metrics, shown_cells
+from assay.studies.matrix.matrix_values import MatrixCell
 
 
 def ways(*names: str) -> list[tuple[str, str]]:
@@ -47,7 +47,7 @@ def test_a_model_without_the_wished_metric_is_a_gap_that_names_what_it_has() -> 
     found = shown_cells(["t"], [cell("a", "acc"), cell("a", "acc_norm"), cell("b", "acc")], ["acc_norm"])
     assert [(item.model, item.metric) for item in found.cells] == [("a", "acc_norm")]
     (gap,) = found.gaps
-    assert (gap.model, gap.reason) == ("b", "has no acc_norm here, but acc. Add --metric acc for a column of its own")
+    assert (gap.model, gap.reason) == ("b", "reports acc instead of acc_norm. Add --metric acc for a column of its own")
 
 
 def test_a_metric_without_a_value_is_still_the_models_metric() -> None:
@@ -60,4 +60,4 @@ def test_a_metric_without_a_value_is_still_the_models_metric() -> None:
 
 def test_it_is_said_when_the_tasks_first_metric_is_passed_over() -> None:
     found = shown_cells(["t"], [cell("a", "acc"), cell("a", "f1"), cell("b", "f1")], [])
-    assert found.notices == ("t: f1 is shown, not acc, which b cannot have. --metric acc shows it",)
+    assert found.notices == ("t: f1 is shown instead of acc, which b cannot report. --metric acc shows it",)

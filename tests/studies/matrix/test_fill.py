@@ -13,7 +13,6 @@ from assay.core.requests import Classification, Generation, Loglikelihood, Reque
 from assay.core.responses import Failure, LabelScores
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.studies.matrix.matrix_tables import markdown
-from assay.studies.methods.methods import named_notices
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task, toy_perplexity_task
 
 
@@ -100,7 +99,7 @@ def test_a_model_without_the_wished_metric_has_an_empty_cell_and_no_other_metric
     matrix = evaluate_matrix(families(), "t", metric="acc_norm", **settings)
     assert {cell.model: cell.metric for cell in matrix.cells} == {"decoder": "acc_norm"}
     assert [(gap.model, gap.task) for gap in matrix.gaps] == [("head", "t")]
-    assert "has no acc_norm here, but acc" in matrix.gaps[0].reason
+    assert "reports acc instead of acc_norm" in matrix.gaps[0].reason
     assert [item.win_rate.value for item in matrix.standings] == [None, None]
     both = evaluate_matrix(families(), "t", metric=["acc_norm", "acc"], **settings)
     assert [column.title for column in both.columns] == ["t (acc)", "t (acc_norm)"]
@@ -112,7 +111,7 @@ def test_a_metric_that_all_families_have_goes_before_the_tasks_first(tmp_path: P
     matrix = evaluate_matrix(families(), "t", include_path=str(tmp_path), store=":memory:", bootstrap_iters=0)
     assert [column.title for column in matrix.columns] == ["t (acc)"]
     assert {cell.model: cell.metric for cell in matrix.cells} == {"decoder": "acc", "head": "acc"}
-    assert "t: acc is shown, not acc_norm, which head cannot have. --metric acc_norm shows it" in matrix.notices
+    assert "t: acc is shown instead of acc_norm, which head cannot report. --metric acc_norm shows it" in matrix.notices
 
 
 def test_families_without_a_common_metric_have_a_column_each(tmp_path: Path) -> None:
@@ -135,7 +134,7 @@ def test_a_group_over_other_tasks_is_not_compared(tmp_path: Path) -> None:
         ("decoder", "acc", 8),
         ("head", "acc", 16),
     ]
-    assert any("g: head answered other documents than the other models" in text for text in matrix.notices)
+    assert any("g: head answered different documents than the other models" in text for text in matrix.notices)
     assert "decoder: g: acc is the mean over the tasks that have it, one only" in matrix.notices
     assert matrix.rankings == ()
 
@@ -218,7 +217,7 @@ def test_a_model_that_crashes_is_a_gap() -> None:
 def test_a_cell_without_an_answer_is_a_gap() -> None:
     model = ScriptedModel(lambda request: Failure("too_long", "9 tokens"), "fails")
     matrix = evaluate_matrix(model, toy_choice_task(4), store=":memory:", bootstrap_iters=0)
-    assert [gap.reason for gap in matrix.gaps] == ["all 4 documents failed"]
+    assert [gap.reason for gap in matrix.gaps] == ["every document failed (4)"]
     assert matrix.failed == 16
     assert "fails: 16 requests failed (too_long: 9 tokens)" in matrix.notices
 
@@ -253,7 +252,7 @@ def test_a_task_that_keeps_its_number_of_examples_is_named() -> None:
     matrix = evaluate_matrix(
         "dummy:num_fewshot=2", "demo_arithmetic_2d,demo_questions", store=":memory:", limit=2, bootstrap_iters=0
     )
-    message = "dummy@2-shot: not 2 examples per prompt but the task's own number: demo_questions (0)"
+    message = "dummy@2-shot: the task's own number of few-shot examples instead of 2: demo_questions (0)"
     assert message in matrix.notices
 
 
@@ -270,12 +269,6 @@ def test_notices_name_the_models_that_they_are_about() -> None:
         "fails: 4 requests failed (too_long: 9 tokens)",
         "fails: toy_choice: 1 of 4 documents failed and count in no score (3 do)",
     ]
-
-
-def test_a_notice_of_some_models_names_these() -> None:
-    message = {"a": ["x", "y", "y"], "b": ["y"], "c": ["y", "z"], "d": []}
-    assert named_notices(message) == ["a: x", "a, b, c: y", "c: z"]
-    assert named_notices({"a": ["x"]}) == ["a: x"]
 
 
 def test_documents_in_clusters_are_tested_by_cluster() -> None:

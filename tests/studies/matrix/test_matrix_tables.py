@@ -13,11 +13,10 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from assay.core.matrices import Matrix, MatrixCell, MissingCell
 from assay.core.scores import Estimate, FailureBounds
 from assay.report.sections import Section
 from assay.report.terminal import show_sections
-from assay.studies.matrix.analysis import make_matrix
+from assay.studies.matrix.matrix_analysis import make_matrix
 from assay.studies.matrix.matrix_page import _DIVERGING, _SEQUENTIAL, luminance, mixed, page, style
 from assay.studies.matrix.matrix_tables import (
     HeatTable,
@@ -29,6 +28,7 @@ from assay.studies.matrix.matrix_tables import (
     matrix_data,
     sections,
 )
+from assay.studies.matrix.matrix_values import Matrix, MatrixCell, MissingCell
 
 ODD = 'a_b & <script>"100%"</script> | x'
 
@@ -197,7 +197,7 @@ def test_a_metric_without_direction_is_in_no_win_rate() -> None:
     matrix = make_matrix(["a", "b"], ["x"], cells, (), (), (), seed=1)
     ending = [("Win rate", "–"), ("over tasks", "0 of 1"), ("Rank", "–")]
     assert [own[-3:] for own in averages(matrix).values()] == [ending] * 2
-    assert "Win rates leave out metrics that do not say which way is better: x (acc)." in table(matrix, "Over").notes
+    assert "Win rates leave out metrics without a direction: x (acc)." in table(matrix, "Over").notes
 
 
 def test_ranks_have_letters(matrix: Matrix) -> None:
@@ -212,7 +212,7 @@ def test_ranks_without_letters_say_so(matrix: Matrix) -> None:
     bare = [replace(ranking, letters=dict.fromkeys(ranking.letters, "")) for ranking in matrix.rankings]
     found = table(replace(matrix, rankings=tuple(bare)), "Ranks")
     assert found.rows[0][1:] == ("1–2", "1–3")
-    assert found.notes[1] == "Ranks without letters: so many would be needed that they would tell nothing."
+    assert found.notes[1] == "Letters are left out because too many would be needed."
 
 
 def test_correlations_are_tables_of_both_sides(matrix: Matrix) -> None:

@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import UserError
-from assay.core.studies import ChoiceQuestion, Study, StudyCell
 from assay.stats.means import mean_estimate
-from assay.studies.methods import analysis as found
+from assay.studies.methods import methods_analysis as found
 from assay.studies.methods.methods_figures import write_figures
 from assay.studies.methods.methods_report import markdown, sections, study_data, summary
+from assay.studies.methods.methods_values import ChoiceQuestion, MethodsCell, MethodsStudy
 
 RIGHT = [0, 1, 1, 0, 1, 0, 0, 1, 0, 0]
 
 
-def cell(model: str, method: str, picks: list[int], style: str = "own") -> StudyCell:
+def cell(model: str, method: str, picks: list[int], style: str = "own") -> MethodsCell:
     hits = tuple(float(pick == place) for pick, place in zip(picks, RIGHT, strict=True))
     documents = tuple(f"t#{number}" for number in range(len(picks)))
-    return StudyCell(model, "t", style, method, mean_estimate(hits), documents, tuple(picks), hits)
+    return MethodsCell(model, "t", style, method, mean_estimate(hits), documents, tuple(picks), hits)
 
 
-def study(*models: str, styles: tuple[str, ...] = ("own",)) -> Study:
+def study(*models: str, styles: tuple[str, ...] = ("own",)) -> MethodsStudy:
     """The first model is right by `raw` and wrong by `byte`, the second the other way round."""
     turned = [1 - place for place in RIGHT]
     cells = []
@@ -33,7 +33,7 @@ def study(*models: str, styles: tuple[str, ...] = ("own",)) -> Study:
             cells += [cell(model, "raw", raw, style), cell(model, "byte", byte, style)]
     questions = {f"t#{number}": ChoiceQuestion((place,), (4, 9)) for number, place in enumerate(RIGHT)}
     compared = found.comparisons(cells, 0)
-    return Study(
+    return MethodsStudy(
         models=models,
         tasks=("t",),
         styles=styles,
@@ -52,7 +52,7 @@ def study(*models: str, styles: tuple[str, ...] = ("own",)) -> Study:
     )
 
 
-def table(made: Study, title: str) -> list[tuple[str, ...]]:
+def table(made: MethodsStudy, title: str) -> list[tuple[str, ...]]:
     (section,) = [section for section in sections(made) if section.title.startswith(title)]
     return list(section.rows)
 
@@ -147,6 +147,6 @@ def test_several_styles_have_a_figure_each_and_one_over_all(tmp_path: Path) -> N
 
 
 def test_a_panel_that_the_study_lacks_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"nothing of this study is called token.*one of raw@own, byte@own"):
+    with pytest.raises(UserError, match=r"the methods study has no token.*one of raw@own, byte@own"):
         write_figures(study("a"), tmp_path, ["token"], "svg")
     assert list(tmp_path.iterdir()) == []

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.core.comparisons import CompareOptions, DocumentValues, PairedScore
+from assay.core.recorded_values import DocumentValues
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.studies.paired.bootstrap_tests import statistic_by_counts
 from assay.studies.paired.differences import compare_pairs, is_comparable
 from assay.studies.paired.matching import SystemEntry, match_documents
+from assay.studies.paired.paired_values import CompareOptions, PairedScore
 
 GENERATOR = np.random.default_rng(4)
 SIZE = 24

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from assay.core.comparisons import ALL_FLIPS, CompareOptions, DocumentValues, PairedScore
+from assay.core.recorded_values import DocumentValues
 from assay.studies.paired.differences import compare_pairs, with_adjusted_intervals
 from assay.studies.paired.matching import SystemEntry, match_documents
+from assay.studies.paired.paired_values import ALL_FLIPS, CompareOptions, PairedScore
 from assay.studies.paired.verdicts import with_verdicts
 
 # Both right 4, only the second 3, only the first 1, neither 2.

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from assay.core.comparisons import CompareOptions, DocumentValues
+from assay.core.recorded_values import DocumentValues
 from assay.stats.means import standard_error
 from assay.stats.sign_flip import sign_flip_test
 from assay.stats.variance import decompose
 from assay.studies.paired.differences import PairedComparison, compare_pairs
 from assay.studies.paired.matching import SystemEntry, match_documents
 from assay.studies.paired.over_tasks import overall_scores
+from assay.studies.paired.paired_values import CompareOptions
 
 # On two documents x wins both; on four it loses two.
 BASE, X = ([0, 0], [1, 1, 0, 0]), ([1, 1], [0, 0, 0, 0])
@@ -79,7 +80,7 @@ def test_ways_of_asking_and_other_tasks_are_added_up() -> None:
     assert (found.difference.value, found.difference.n) == (pytest.approx((0.5 + 0.5 + 1) / 3), 4)
     assert found.p == pytest.approx(2 / 16)
     message = (
-        "Over 2 tasks in 3 ways of asking, each way counted once, for these 2 seeds of t alone, no difference was found"
+        "Over 2 tasks in 3 variants, each variant counted once, for these 2 seeds of t alone, no difference was found"
     )
     assert found.verdict.startswith(message)
 
@@ -111,7 +112,7 @@ def test_prompts_are_a_sample_where_there_are_three_or_more() -> None:
     assert {score.random for score in found} == {("4 prompts of t",)}
     assert sum(score.outcome != "none" for score in found) <= 4
     assert found[0].verdict.startswith(
-        "Over 4 ways of asking t, each counted once, taking the 4 prompts of t as a random sample, "
+        "Over 4 variants of t, each counted once, taking the 4 prompts of t as a random sample, "
     )
 
 

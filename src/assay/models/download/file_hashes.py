@@ -1,7 +1,7 @@
-"""Hashes of files, remembered, so that weights of many gigabytes are read for it only once.
+"""Cached file hashes, so that large weight files are hashed only once.
 
-Takes paths; gives sha256 digests. The memory is one JSON file in the user's cache folder, keyed by path,
-size and time of change; it only saves time, so a broken or unwritable one is no error.
+Takes paths; gives sha256 digests. The cache is one JSON file in the user's cache folder, keyed by path, size and
+modification time. It only saves time, so a corrupt or read-only cache is not an error.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ CHUNK = 1 << 20
 
 
 def hash_files(paths: Iterable[tuple[str, Path]], cache: Path | None = None) -> str:
-    """One digest over (name, content) of files; the folder they lie in has no part in it.
+    """One digest over (name, content) of files, independent of their folder.
 
     Args:
-        paths: names, relative to the model's folder, and where the files lie.
-        cache: folder of the memory; the user's cache folder when None.
+        paths: names relative to the model's folder, and file paths.
+        cache: folder of the cache file; None for the user's cache folder.
     """
     memory_file = (cache or cache_folder()) / FILE_NAME
     memory = _read_memory(memory_file)
@@ -39,7 +39,7 @@ def hash_files(paths: Iterable[tuple[str, Path]], cache: Path | None = None) -> 
             memory[key] = fresh[key] = _hash_file(real)
         parts.append((name, memory[key]))
     if fresh:
-        # Read again: another process may have written since.
+        # Read again: another process may have written in the meantime.
         _write_memory(memory_file, {**_read_memory(memory_file), **fresh})
     return digest(parts)
 
@@ -63,7 +63,7 @@ def _read_memory(file: Path) -> dict[str, str]:
 
 
 def _write_memory(file: Path, memory: dict[str, str]) -> None:
-    """Remembers hashes; where that fails, they are computed again next time."""
+    """Saves the hashes; if that fails, they are computed again next time."""
     with suppress(OSError):
         private_folder(file.parent)
         with atomic_write(file) as stream:

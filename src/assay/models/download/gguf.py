@@ -1,7 +1,7 @@
-"""Turns a GGUF file into a folder that transformers loads in well under a second.
+"""Converts a GGUF file into a folder that transformers loads in well under a second.
 
-In: a GGUF file and an empty folder. Out: the folder with float32 safetensors, tokenizer and config,
-checked to give the same logits bit for bit and the same token ids as the file it came from.
+Takes a GGUF file and an empty folder; fills the folder with float32 safetensors, tokenizer and config, and verifies
+that logits (bit for bit) and token ids equal those of the GGUF file.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from typing import Any, TextIO
 
 from assay.core.errors import Fault, ModelError, missing_extra, plain_reason
 from assay.models.download.wheels import ProgressReport
-from assay.models.engine.memory import release_memory
-from assay.models.hf.quiet_logs import unlogged
+from assay.models.runtime import release_memory, unlogged
 
-# transformers refuses to read a GGUF without accelerate, so it is named here rather than half way through.
+# transformers cannot read GGUF without accelerate; checked up front rather than halfway through.
 NEEDED_PACKAGES = ("torch", "transformers", "gguf", "accelerate")
 
-# Letters, digits, blanks, line ends, accents and a character outside the basic plane.
+# Letters, digits, spaces, line breaks, accents and a character outside the Basic Multilingual Plane.
 PROBE_TEXT = "In 1987, Zoë paid 3.50 €  for\n\ttwo 🍐 pears.\n"
 PROBE_LENGTH = 24
 
@@ -34,17 +33,16 @@ TQDM_BAR = re.compile(r"^\r?([^\r\n|]*?)[.: ]*\d+%\|.*\| *(\d+)/(\d+) \[[^\r\n]*
 
 
 def require_packages(packages: tuple[str, ...] = NEEDED_PACKAGES) -> None:
-    """Fails early, before anything is downloaded, when a package is not installed."""
+    """Raises an error, before anything is downloaded, if a required package is not installed."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
             raise missing_extra(package, "hf", "reading a GGUF model")
 
 
 class BarReader(io.TextIOBase):
-    """Stands in for stderr while transformers works: its tqdm bars become progress reports.
+    """Replaces stderr while transformers works: its tqdm bars become progress reports.
 
-    transformers builds the bars itself and has no callback. Everything that is not a bar goes through to
-    the real stderr.
+    transformers creates the bars itself and has no callback. Everything else is passed through to the real stderr.
     """
 
     def __init__(self, stderr: TextIO, progress: ProgressReport) -> None:
@@ -63,19 +61,19 @@ class BarReader(io.TextIOBase):
         self.stderr.flush()
 
     def __getattr__(self, name: str) -> Any:
-        # rich looks for the file behind a proxy, tqdm for the encoding; the real stderr knows.
+        # rich looks for the file behind a proxy, tqdm for the encoding.
         return getattr(self.stderr, name)
 
 
 @contextmanager
 def bars_reported(progress: ProgressReport) -> Iterator[None]:
-    """While this lasts, tqdm bars on stderr are reported instead of shown."""
+    """Reports tqdm bars on stderr to `progress` instead of showing them."""
     with redirect_stderr(BarReader(sys.stderr, progress)):
         yield
 
 
 def convert(source: Path, destination: Path, progress: ProgressReport) -> None:
-    """Writes the model of a GGUF file into an empty folder, in float32, and checks the result."""
+    """Writes the model of a GGUF file into an empty folder, in float32, and verifies the result."""
     require_packages()
     progress("reading the GGUF header", 0, None)
     with bars_reported(progress), unlogged():
@@ -105,7 +103,7 @@ def _read(source: Path, progress: ProgressReport) -> tuple[Any, Any]:
 
 
 def _save(model: Any, tokenizer: Any, destination: Path) -> None:
-    """Saves both. The marks of quantisation go first: with them, save_pretrained refuses."""
+    """Saves both, after removing the quantisation attributes that make save_pretrained refuse."""
     model.hf_quantizer = None
     for owner, mark in (
         (model.config, "quantization_config"),
@@ -123,11 +121,11 @@ def _save(model: Any, tokenizer: Any, destination: Path) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(destination)) from error
         raise
     for path in destination.iterdir():
-        path.chmod(0o644)  # safetensors writes 0600, which a cache shared by several users cannot use
+        path.chmod(0o644)  # safetensors writes 0600, but several users may share the cache
 
 
 def check_same(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Fails unless the folder loads as the same model: logits, token ids, template, special tokens."""
+    """Raises an error unless the folder loads as the same model: logits, token ids, template, special tokens."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -148,5 +146,5 @@ def check_same(model: Any, tokenizer: Any, folder: Path) -> None:
         if not torch.equal(model(inputs).logits, saved(inputs).logits):
             differing.append("logits")
     if differing:
-        advice = "This is a fault of the conversion, not yours: please report it with your transformers version"
+        advice = "This is a bug in the conversion: please report it with your transformers version"
         raise ModelError(Fault(str(folder), f"the saved model differs in: {', '.join(differing)}", next=advice))

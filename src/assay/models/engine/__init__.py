@@ -1,5 +1,5 @@
-"""The engine: reads the prefix tree of many requests so that no token is computed twice.
+"""The engine: inference over the prefix tree of all requests, so that no token is computed twice.
 
-Takes encoded requests and a loaded network; gives log-likelihoods and texts. May import `assay.core` and its
-neighbours in `assay.models`; only `causal.py` calls it.
+Takes encoded requests and a loaded network; gives log-likelihoods and generated texts. Used by `hf/decoder/model.py`;
+see docs/engine.md.
 """

@@ -1,7 +1,7 @@
-"""Attention over packs: what transformers calls in place of its own, and the path of keys and values behind it.
+"""Attention over packed sequences, called by transformers in place of its own, with the KV cache of one path.
 
-Takes the queries, keys and values of a pack's rows; gives what each row sees along its own path. Registered with
-transformers under one name, for attention and for masks; refuses every argument whose meaning it does not know.
+Takes queries, keys and values of a pack's rows; gives the attention output of each row along its own path in the prefix
+tree. Registered with transformers for attention and masks; rejects arguments that it does not know.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from assay.models.engine.attention_calls import KernelCall
-from assay.models.engine.attention_kernel import Kernel, apply_sinks, bias_of, merge
+from assay.models.engine.attention_kernel import Kernel, KernelCall, apply_sinks, bias_of, merge
 from assay.models.engine.c_kernels import CKernels
 from assay.models.engine.packs import BLOCK_ROWS, COMMON_PREFIX, Block, Pack, concat_ranges
 from assay.models.engine.tiles import TILE_KEYS, SparseBlock, Tiles
@@ -25,33 +24,33 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NAME = "assay_tree"
-# Arguments that change nothing here: what they say is in the masks, in the positions, or asks for extra outputs. A
-# window counts where the mask has it: OLMoE names one that its mask, and so a plain forward pass, does not apply.
+# Arguments without effect here: they are reflected in masks or positions, or request extra outputs. A sliding window
+# counts only if the mask applies it: OLMoE configures one that its mask, and so a plain forward pass, ignores.
 HARMLESS = frozenset(
     {
         *("position_ids", "cache_position", "use_cache", "sliding_window"),
         *("output_attentions", "output_router_logits", "output_hidden_states"),
     }
 )
-# Most tokens that a path grows ahead of its need.
+# Maximum number of spare tokens when the path cache grows.
 ROOM = 1024
 
 
-# Number of the call, (keys, values) of the path, (keys, values) of the rows.
+# Called with the number of the attention call, (keys, values) of the path, (keys, values) of the rows.
 KeyValueHook = Callable[[int, "tuple[Tensor, Tensor]", "tuple[Tensor, Tensor]"], None]
 
 
 class Unsupported(Exception):
-    """The model asks attention for something that packs cannot give."""
+    """The model requires something of attention that packed sequences do not support."""
 
 
 @dataclass(slots=True)
 class PrefixCache:
-    """Keys and values of one path from the root, for every call of attention in a forward pass.
+    """KV cache of one path from the root, for every attention call of a forward pass.
 
     Attributes:
         length: tokens on the path.
-        keys: per call, a tensor (heads, capacity, width) whose first `length` entries count.
+        keys: per call, a tensor (heads, capacity, width) whose first `length` entries are valid.
         values: the same for values.
     """
 
@@ -59,9 +58,9 @@ class PrefixCache:
     keys: list[Tensor] = field(default_factory=list)
     values: list[Tensor] = field(default_factory=list)
 
-    def extend(self, kept: int, staged: Sequence[tuple[Tensor, Tensor]]) -> None:
-        """Cuts the path to `kept` tokens and puts new ones behind. When memory runs out, nothing has changed."""
-        size = kept + staged[0][0].shape[1]
+    def extend(self, cached: int, staged: Sequence[tuple[Tensor, Tensor]]) -> None:
+        """Truncates the path to `cached` tokens and appends new ones. On an out-of-memory error nothing has changed."""
+        size = cached + staged[0][0].shape[1]
         if not self.keys:
             self.keys = [key.new_empty(key.shape[0], 0, key.shape[2]) for key, _ in staged]
             self.values = [value.new_empty(value.shape[0], 0, value.shape[2]) for _, value in staged]
@@ -69,12 +68,12 @@ class PrefixCache:
             for call, store in enumerate(stores):
                 stores[call] = _with_room(store, self.length, size)
         for call, (key, value) in enumerate(staged):
-            self.keys[call][:, kept:size] = key
-            self.values[call][:, kept:size] = value
+            self.keys[call][:, cached:size] = key
+            self.values[call][:, cached:size] = value
         self.length = size
 
     def clear(self) -> None:
-        """Forgets everything and gives its memory back."""
+        """Empties the cache and frees its memory."""
         self.length = 0
         self.keys, self.values = [], []
 
@@ -90,7 +89,7 @@ def _with_room(store: Tensor, length: int, size: int) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class AttentionPlan:
-    """How a pack's rows are attended to: in tiles, in calls of their own, or some so and some so."""
+    """How the attention of a pack is computed: in tiles, in separate kernel calls, or both."""
 
     tiles: Tiles | None
     calls: Sequence[KernelCall]
@@ -98,20 +97,22 @@ class AttentionPlan:
 
 @dataclass(slots=True)
 class PackAttention:
-    """A pack while it is read: the same for all layers, but for what each leaves behind.
+    """Attention of one pack during its forward pass; shared by all layers except for the staged keys and values.
 
     Attributes:
         pack: the rows.
-        path: what is remembered.
-        device: where tensors go.
-        dtype: number format of the masks.
-        shares: whether the pack's common prefix is attended to by all rows together, and small blocks in tiles.
-        positions: the rows' positions.
+        path: the KV cache.
+        device: device of the tensors.
+        dtype: data type of the masks.
+        shares: whether all rows attend to the pack's common prefix together, and small blocks are tiled.
+        positions: positions of the rows.
         joining: rows that join the path after the pack.
-        staged: keys and values that join the path after the pack, one pair per call of attention.
-        tap: told at each call of attention (its number, the path's keys and values, the rows' keys and values).
-        loops: read tiles, where there are any.
-        plans: tiles and calls by mask; the plain causal ones under None.
+        staged: keys and values that join the path after the pack, one pair per attention call.
+        key_value_hook: called at each attention call (its number, the path's keys and values, the rows' keys and
+            values).
+        c_kernels: compute tiles, if available.
+        plans: tiles and kernel calls by mask; None is the key for plain causal attention.
+        masks: masks in use, so that their ids stay unique.
     """
 
     pack: Pack
@@ -123,7 +124,7 @@ class PackAttention:
     joining: Tensor
     staged: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     key_value_hook: KeyValueHook | None = None
-    loops: CKernels | None = None
+    c_kernels: CKernels | None = None
     plans: dict[int | None, AttentionPlan] = field(default_factory=dict)
     masks: list[Tensor] = field(default_factory=list)
 
@@ -133,7 +134,7 @@ class PackAttention:
         if name not in self.plans:
             self.plans[name] = self._plan(mask)
             if mask is not None:
-                self.masks.append(mask)  # keeps its id from being given to another
+                self.masks.append(mask)  # keeps the object alive, so that its id is not reused
         return self.plans[name]
 
     def _plan(self, mask: Tensor | None) -> AttentionPlan:
@@ -144,7 +145,9 @@ class PackAttention:
                 sparse_blocks.extend(self._sparse_block(block, mask).tiles())
             else:
                 calls.append(self._call(block) if mask is None else self._limited(block, mask))
-        tiles = Tiles(sparse_blocks, self.path.length, self.dtype, self.device, self.loops) if sparse_blocks else None
+        tiles = (
+            Tiles(sparse_blocks, self.path.length, self.dtype, self.device, self.c_kernels) if sparse_blocks else None
+        )
         return AttentionPlan(tiles, calls)
 
     @property
@@ -152,11 +155,11 @@ class PackAttention:
         return self.pack.common if self.shares else 0
 
     def mask(self, rule: Callable[..., Any]) -> Tensor | None:
-        """The rule over (rows, path + rows), asked about positions instead of places in the row."""
+        """The mask over (rows, path + rows), from a rule about positions rather than indices in the row."""
         return stricter_mask(rule, self.positions, self._key_positions())
 
     def attend(self, inputs: AttentionInputs) -> Tensor:
-        """Each row along its own path: in tiles and blocks, and the common prefix for all rows together."""
+        """Attention of each row along its own path: tiles, blocks, and the common prefix for all rows at once."""
         import torch
 
         query, key, value, kernel = inputs.query, inputs.key, inputs.value, inputs.kernel
@@ -165,7 +168,7 @@ class PackAttention:
         common = self.common if mask is None else 0
         weight = None
         if inputs.sinks is not None or common:
-            # At least float32: the log of a sum loses too much in narrow formats.
+            # At least float32: log-sum-exps lose too much in 16-bit types.
             wide = torch.promote_types(query.dtype, torch.float32)
             weight = torch.zeros(query.shape[:-1], dtype=wide, device=query.device)
         plan = self.plan(mask)
@@ -194,11 +197,11 @@ class PackAttention:
     def _tiled(
         self, tiles: Tiles | None, inputs: AttentionInputs, path: tuple[Tensor, Tensor], weight: Tensor | None
     ) -> Tensor:
-        """What the rows of tiles see, and room for the others; weights are filled in. Rows come first in memory."""
+        """Output of the tiled rows, with space for the others, rows outermost in memory; fills in log-sum-exps."""
         query = inputs.query
         heads, count = query.shape[1:3]
         is_whole = tiles is not None and tiles.count == count
-        # Zeros: a row after the pack's own may be there, which looks at nothing (see TreeReader.read).
+        # Zeros: there may be one more row than the pack has, which attends to nothing (see TreeReader.read).
         output = (query.new_empty if is_whole else query.new_zeros)(count, heads, inputs.value.shape[-1])
         if tiles is not None:
             known = None if weight is None else weight[0]
@@ -206,10 +209,10 @@ class PackAttention:
         return output[None].transpose(1, 2)
 
     def _leave(self, key: Tensor, value: Tensor, path_key: Tensor, path_value: Tensor) -> None:
-        """Keeps what joins the path, and hands on what was asked for."""
+        """Stages the keys and values that join the path, and calls the hook."""
         if self.key_value_hook is not None:
             self.key_value_hook(len(self.staged), (path_key, path_value), (key, value))
-        # Rows come first in memory; chosen along their heads, all of them would be copied.
+        # Rows are the outer dimension in memory; selecting along heads would copy all of them.
         key, value = (part[0].transpose(0, 1).index_select(0, self.joining) for part in (key, value))
         self.staged.append((key.transpose(0, 1), value.transpose(0, 1)))
 
@@ -227,9 +230,9 @@ class PackAttention:
     def _call(self, block: Block) -> KernelCall:
         common = self.common
         rows = slice(block.start, block.end)
-        cached = slice(common, block.kept)
+        cached = slice(common, block.cached)
         if block.allowed is None:
-            before = block.kept - common + block.ancestor_count
+            before = block.cached - common + block.ancestor_count
             if not before:
                 return KernelCall(rows, cached, None, None, True)
             if self.shares and (before >= COMMON_PREFIX or block.end - block.start > BLOCK_ROWS):
@@ -239,15 +242,15 @@ class PackAttention:
 
     def _key_count(self, block: Block, mask: Tensor | None) -> int:
         common = self.common if mask is None else 0
-        return block.kept - common + block.ancestor_count + block.end - block.start
+        return block.cached - common + block.ancestor_count + block.end - block.start
 
     def _sparse_block(self, block: Block, mask: Tensor | None) -> SparseBlock:
-        """A block's rows and keys, for tiles."""
+        """Rows and keys of a block, for tiling."""
         import torch
 
         length, common = self.path.length, self.common if mask is None else 0
         rows = concat_ranges((*block.ancestors, (block.start, block.end)))
-        keys = np.concatenate([np.arange(common, block.kept), rows + length])
+        keys = np.concatenate([np.arange(common, block.cached), rows + length])
         allowed = _allowed(block, self.pack.common, common)
         if mask is not None:
             columns = torch.from_numpy(keys).to(self.device)
@@ -255,7 +258,7 @@ class PackAttention:
         return SparseBlock(block.start, keys, allowed)
 
     def _limited(self, block: Block, mask: Tensor) -> KernelCall:
-        """A block under a mask of the model's own, such as a window: keys that no row sees are left out."""
+        """A block under the model's own mask, such as a sliding window; omits keys that no row attends to."""
         import torch
 
         sparse_block = self._sparse_block(block, mask)
@@ -279,9 +282,9 @@ class PackAttention:
 
 
 def _allowed(block: Block, shared: int, common: int) -> Any:
-    """Which row looks at which key, with the remembered tokens from `common` on."""
+    """Which row attends to which key, with the cached tokens from `common` on."""
     rows = block.end - block.start
-    before = block.kept - shared + block.ancestor_count
+    before = block.cached - shared + block.ancestor_count
     allowed = block.allowed
     if allowed is None:
         allowed = np.tri(rows, before + rows, before, dtype=np.bool_)
@@ -291,7 +294,7 @@ def _allowed(block: Block, shared: int, common: int) -> Any:
 
 
 def stricter_mask(rule: Callable[..., Any], queries: Tensor, keys: Tensor) -> Tensor | None:
-    """A model's own rule about positions, as a mask (1, 1, asking, keys); None where causality rules out as much."""
+    """A model's own mask rule over positions, of shape (1, 1, queries, keys); None if it equals causal masking."""
     import torch
 
     rows, columns = queries[None, None, :, None], keys[None, None, None, :]
@@ -301,28 +304,28 @@ def stricter_mask(rule: Callable[..., Any], queries: Tensor, keys: Tensor) -> Te
 
 
 class AttentionContext(Protocol):
-    """Rows while they are read: what answers the model's calls of attention."""
+    """Computes the attention calls of a forward pass."""
 
     def mask(self, rule: Callable[..., Any]) -> Tensor | None:
-        """A layer type's rule (window, chunk, …) as a mask, where it rules out more than causality does; else None."""
+        """A layer type's rule (window, chunk, …) as a mask, if it is stricter than causal masking; else None."""
         ...
 
     def attend(self, inputs: AttentionInputs) -> Tensor:
-        """What the rows see, in the shape of the queries."""
+        """Attention output, in the shape of the queries."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionInputs:
-    """One call of attention: tensors of shape (1, heads, rows, width) and what the layer wants done with them.
+    """Inputs of one attention call: tensors of shape (1, heads, rows, width) and the layer's options.
 
     Attributes:
         query: queries.
         key: keys of the same rows.
         value: values of the same rows.
-        mask: what `Entry.mask` gave for this layer's type.
-        kernel: scale and soft-capping.
-        sinks: one weight per head that takes its share and gives nothing.
+        mask: the result of `AttentionContext.mask` for this layer type.
+        kernel: scale and soft cap.
+        sinks: attention sinks, one logit per head.
     """
 
     query: Tensor
@@ -338,7 +341,7 @@ _CONTEXT: ContextVar[AttentionContext | None] = ContextVar("entry", default=None
 
 @contextmanager
 def answering_attention(entry: AttentionContext) -> Iterator[None]:
-    """Attention calls of the model are answered by this entry while it lasts."""
+    """Routes the model's attention calls to this context."""
     token = _CONTEXT.set(entry)
     try:
         yield
@@ -347,7 +350,7 @@ def answering_attention(entry: AttentionContext) -> Iterator[None]:
 
 
 def register() -> None:
-    """Makes the attention and the masks known to transformers, under `NAME`."""
+    """Registers attention and masks with transformers under `NAME`."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, attend)
@@ -355,7 +358,7 @@ def register() -> None:
 
 
 def make_mask(*args: Any, mask_function: Callable[..., Any] | None = None, **options: Any) -> Tensor | None:
-    """transformers' calling convention for masks; plain causality needs none."""
+    """transformers' mask interface; plain causal attention needs no mask."""
     if mask_function is None or getattr(mask_function, "__name__", "") == "causal_mask_function":
         return None
     return _current().mask(mask_function)
@@ -373,7 +376,7 @@ def attend(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """transformers' calling convention for attention."""
+    """transformers' attention interface."""
     _refuse(module, dropout, others)
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
     inputs = AttentionInputs(query, key, value, attention_mask, Kernel(scale, softcap), s_aux)
@@ -383,7 +386,7 @@ def attend(
 def _current() -> AttentionContext:
     entry = _CONTEXT.get()
     if entry is None:
-        raise Unsupported("attention was called outside of a pack")
+        raise Unsupported("attention was called outside a packed forward pass")
     return entry
 
 
@@ -393,6 +396,6 @@ def _refuse(module: Any, dropout: float, others: dict[str, Any]) -> None:
         raise Unsupported("its attention is not causal")
     strange = sorted(name for name, value in others.items() if value is not None and name not in HARMLESS)
     if strange:
-        raise Unsupported(f"its attention takes arguments not known here: {', '.join(strange)}")
+        raise Unsupported(f"its attention takes unsupported arguments: {', '.join(strange)}")
     if dropout or module.training:
         raise Unsupported("it is in training mode")

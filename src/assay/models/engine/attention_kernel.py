@@ -1,4 +1,4 @@
-"""Softmax attention over some keys, with the weight by which results over several sets of keys merge into one."""
+"""Softmax attention that also returns log-sum-exps, by which results over several sets of keys are merged."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-# Scores that are kept at once where they are kept at all: 64 MB.
+# Attention scores held at once by the plain implementation: 64 MB.
 PLAIN_ELEMENTS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Softmax attention that also gives the log of each row's summed weights, by which results merge."""
+    """Softmax attention that also returns the log-sum-exp of each row."""
 
     scale: float
     softcap: float | None = None
@@ -36,20 +36,20 @@ class Kernel:
         return self.plain(query, key, value, bias, is_causal)
 
     def scores(self, products: Tensor) -> Tensor:
-        """Products of queries and keys, scaled and capped, in float32 at the least."""
+        """Query-key products, scaled and soft-capped, in float32 or wider."""
         import torch
 
         scores = products.to(torch.promote_types(products.dtype, torch.float32)) * self.scale
         return scores if self.softcap is None else torch.tanh(scores / self.softcap) * self.softcap
 
     def output(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool) -> Tensor:
-        """The result alone, where nothing is to be merged: torch chooses the kernel on devices other than the CPU."""
+        """The output without the log-sum-exp; off the CPU, torch chooses the kernel."""
         if self.softcap is not None or query.device.type == "cpu":
             return self(query, key, value, bias, is_causal)[0]
         return self.by_torch(query, key, value, bias, is_causal)
 
     def by_torch(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool) -> Tensor:
-        """By the kernel that torch chooses; knows no soft-capping."""
+        """Output of torch's `scaled_dot_product_attention`; no soft cap."""
         import torch
 
         groups = query.shape[1] // key.shape[1]
@@ -60,7 +60,7 @@ class Kernel:
     def plain(
         self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool
     ) -> tuple[Tensor, Tensor]:
-        """The same in plain operations, for any device and for soft-capped scores; a portion of the rows at a time."""
+        """Plain implementation for any device and for soft-capped scores, in chunks of rows."""
         import torch
 
         rows, keys = query.shape[2], key.shape[2]
@@ -79,8 +79,8 @@ class Kernel:
     def _portion(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
         import torch
 
-        heads, kept = query.shape[1], key.shape[1]
-        grouped = query.reshape(query.shape[0], kept, heads // kept, *query.shape[2:])
+        heads, kv_heads = query.shape[1], key.shape[1]
+        grouped = query.reshape(query.shape[0], kv_heads, heads // kv_heads, *query.shape[2:])
         scores = self.scores(grouped @ key.unsqueeze(2).transpose(-1, -2))
         if bias is not None:
             scores = scores + bias.unsqueeze(2)
@@ -90,8 +90,45 @@ class Kernel:
         return output.reshape(*query.shape[:-1], value.shape[-1]), weight.reshape(query.shape[:-1])
 
 
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """One call of the attention kernel: some rows of a pack and their keys.
+
+    Attributes:
+        rows: the query rows.
+        cached: tokens of the path that they attend to.
+        others: rows of the pack that they attend to; None for exactly their own.
+        bias: 0 where a row attends to a key, -inf where not; None if nothing is masked.
+        is_causal: whether each row attends to itself and earlier rows of the block only.
+        is_split: whether causal attention over the block's own rows is computed separately and merged.
+    """
+
+    rows: slice
+    cached: slice | Tensor
+    others: Tensor | None
+    bias: Tensor | None
+    is_causal: bool
+    is_split: bool = False
+
+    def gather(self, path: Tensor, rows: Tensor) -> Tensor:
+        """The keys (or values) of the call, gathered from the path and the pack's rows."""
+        import torch
+
+        parts = []
+        if isinstance(self.cached, slice):
+            if self.cached.stop > self.cached.start:
+                parts.append(path[:, :, self.cached])
+        elif len(self.cached):
+            parts.append(path.index_select(2, self.cached))
+        if self.others is None:
+            parts.append(rows[:, :, self.rows])
+        elif len(self.others):
+            parts.append(rows.index_select(2, self.others))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
+
+
 def bias_of(allowed: npt.NDArray[np.bool_], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """What is added to scores: 0 where a row looks at a key and -inf where not."""
+    """Additive mask: 0 where a row attends to a key, -inf where not."""
     import torch
 
     ruled_out = torch.from_numpy(~allowed).to(device)
@@ -99,7 +136,7 @@ def bias_of(allowed: npt.NDArray[np.bool_], dtype: torch.dtype, device: torch.de
 
 
 def merge(left: Tensor, left_weight: Tensor, right: Tensor, right_weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention over two sets of keys as one, from the log of each set's summed weights."""
+    """Merges attention over two sets of keys, weighted by their log-sum-exps."""
     import torch
 
     share = torch.sigmoid(right_weight - left_weight).unsqueeze(-1).to(left.dtype)
@@ -107,7 +144,7 @@ def merge(left: Tensor, left_weight: Tensor, right: Tensor, right_weight: Tensor
 
 
 def apply_sinks(output: Tensor, weight: Tensor, sinks: Tensor) -> Tensor:
-    """The result beside sinks: each is a key of its own with no value, which takes its share of the weight."""
+    """Applies attention sinks: keys without values that take a share of the softmax."""
     import torch
 
     return output * torch.sigmoid(weight - sinks.to(weight.dtype).view(1, -1, 1)).unsqueeze(-1).to(output.dtype)

@@ -1,6 +1,6 @@
 /* Inner loops of the engine for float32 on a CPU, each one pass over its memory where torch takes several.
 
-   Compiled on first use by loops.py, which also says what each function is given. Sums run in as many lanes as the
+   Compiled on first use by c_kernels.py, which also says what each function is given. Sums run in as many lanes as the
    machine has; nothing relies on finite numbers, so that NaN stays NaN. */
 
 #include <math.h>
@@ -118,7 +118,7 @@ void rotate(lines given, const float *cosines, const float *sines, float *to, in
 }
 
 /* The largest of each line, and the sum of exp(number - shift), where shift is the largest, or 0 if that is infinite. */
-void weigh(const float *logits, int64_t rows, int64_t width, float *largest, double *sums)
+void exp_sums(const float *logits, int64_t rows, int64_t width, float *largest, double *sums)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < rows; r++) {
@@ -161,7 +161,7 @@ typedef struct {
     float *output;        /* rows, heads, width */
     float *weight;        /* heads, rows; or null */
     int64_t all_rows;     /* rows of the pack */
-    int32_t heads, kept;  /* heads of queries, and of keys */
+    int32_t heads, kv_heads;  /* heads of queries, and of keys */
     int32_t width, length; /* numbers of a head, tokens on the path: keys from there on are rows of the pack */
     float scale;
 } asked;
@@ -270,7 +270,7 @@ static void blend(const desk *d, int seen, int width, const float total[ROWS], f
 /* What the rows of one tile see through one head of keys, a few rows at a time. */
 static void attend_tile(const table *t, const asked *a, int tile, int head, desk *d)
 {
-    int count = t->keys_at[tile + 1] - t->keys_at[tile], rows = t->rows[tile], group = a->heads / a->kept;
+    int count = t->keys_at[tile + 1] - t->keys_at[tile], rows = t->rows[tile], group = a->heads / a->kv_heads;
     const uint8_t *allowed = t->allowed + t->allowed_at[tile];
     d->step = step_of(count);
     fetch(a, t->keys + t->keys_at[tile], count, head, d);
@@ -312,9 +312,9 @@ int32_t attend(const table *t, const asked *a)
                   malloc(sizeof(float *) * step), step};
         failed = !d.keys || !d.scores || !d.values;
 #pragma omp for schedule(dynamic, 1)
-        for (int job = 0; job < t->count * a->kept; job++)
+        for (int job = 0; job < t->count * a->kv_heads; job++)
             if (!failed)
-                attend_tile(t, a, job / a->kept, job % a->kept, &d);
+                attend_tile(t, a, job / a->kv_heads, job % a->kv_heads, &d);
         free(d.keys);
         free(d.scores);
         free(d.values);

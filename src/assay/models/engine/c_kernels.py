@@ -1,7 +1,8 @@
-"""Inner loops in C, compiled on first use where GCC is there: less traffic between memory and a CPU's cores.
+"""C kernels for the CPU, compiled with GCC on first use: fused loops that move less memory.
 
-Takes float32 tensors on a CPU; gives what torch's own operations give, to rounding. Whoever calls has torch's way too:
-without a compiler, on other systems and for other numbers nothing is missing but some speed (docs/decisions/0011).
+Takes float32 tensors on a CPU; gives the results of the corresponding torch operations, up to rounding. Every caller
+can fall back to torch: without a compiler, on other systems and for other dtypes only speed is lost
+(docs/decisions/0011).
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SOURCE = Path(__file__).with_name("c_kernels.c")
-# Neither rounding nor NaN is touched: only errno and traps, which nobody reads.
+# These flags change neither rounding nor NaN handling, only errno and traps, which are unused.
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-fPIC", "-shared")
 SWITCH = "ASSAY_LOOPS"
 COMPILE_SECONDS = 60
-# The files there are run as code: nobody else may write them.
+# The files in this folder are executed, so other users must not be able to write them.
 OTHERS_WRITE = 0o022
 
 Pair = tuple["Tensor", "Tensor"]
@@ -45,7 +46,7 @@ class _StridedTensor(ctypes.Structure):
 
     @classmethod
     def of(cls, numbers: Tensor) -> _StridedTensor:
-        """Of shape (1, heads, rows, width)."""
+        """From a tensor of shape (1, heads, rows, width)."""
         return cls(numbers.data_ptr(), numbers.stride(2), numbers.stride(1))
 
 
@@ -63,17 +64,17 @@ class _AttentionArguments(ctypes.Structure):
         ("output", ctypes.c_void_p),
         ("weight", ctypes.c_void_p),
         ("all_rows", ctypes.c_int64),
-        *((name, ctypes.c_int32) for name in ("heads", "kept", "width", "length")),
+        *((name, ctypes.c_int32) for name in ("heads", "kv_heads", "width", "length")),
         ("scale", ctypes.c_float),
     )
 
 
 class TileTable:
-    """Tiles as the loops read them."""
+    """Tiles in the memory layout of the C kernels."""
 
     def __init__(self, starts: Sequence[int], keys: Sequence[Any], allowed: Sequence[Any]) -> None:
-        """Takes the first row of each tile, its keys, and which of its rows looks at which of them."""
-        self._arrays: dict[str, npt.NDArray[Any]] = {  # kept, as the structure only points at them
+        """Takes the first row of each tile, its keys, and which of its rows attends to which key."""
+        self._arrays: dict[str, npt.NDArray[Any]] = {  # kept alive: the structure holds only pointers
             "starts": np.array(starts, dtype=np.int32),
             "rows": np.array([len(one) for one in allowed], dtype=np.int32),
             "keys": np.concatenate(keys).astype(np.int32),
@@ -92,12 +93,12 @@ class CKernels:
     library: Any
 
     def gate_up(self, gate: Tensor, up: Tensor) -> Tensor:
-        """silu(gate) * up, written over `gate`; both flat."""
+        """silu(gate) * up, written over `gate`; both contiguous."""
         self.library.gate_up(gate.data_ptr(), up.data_ptr(), gate.numel())
         return gate
 
     def norm(self, given: Tensor, weight: Tensor, small: float) -> Tensor:
-        """Division by the root mean square, times the weight; both flat."""
+        """RMS norm times the weight; both contiguous."""
         import torch
 
         found, width = torch.empty_like(given), given.shape[-1]
@@ -106,7 +107,7 @@ class CKernels:
         return found
 
     def rotate(self, given: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-        """Rotary positions of (1, heads, rows, width) by (1, rows, width); for tensors that `can_rotate`."""
+        """Rotary position embedding of (1, heads, rows, width) by (1, rows, width); for tensors that `can_rotate`."""
         import torch
 
         found = torch.empty_like(given)
@@ -115,12 +116,12 @@ class CKernels:
         self.library.rotate(_StridedTensor.of(given), *pointers, rows, heads, width)
         return found
 
-    def weigh(self, logits: Tensor) -> Pair:
-        """Of each line its largest number, and in float64 the sum of exponentials, shifted by it unless infinite."""
+    def exp_sums(self, logits: Tensor) -> Pair:
+        """Row maxima, and float64 sums of exp(logit - maximum); unshifted where the maximum is infinite."""
         import torch
 
         largest, sums = torch.empty(len(logits)), torch.empty(len(logits), dtype=torch.float64)
-        self.library.weigh(logits.data_ptr(), *logits.shape, largest.data_ptr(), sums.data_ptr())
+        self.library.exp_sums(logits.data_ptr(), *logits.shape, largest.data_ptr(), sums.data_ptr())
         return largest, sums
 
     def attend(
@@ -133,36 +134,36 @@ class CKernels:
         weight: Tensor | None,
         scale: float,
     ) -> None:
-        """What the rows of tiles see; arguments as in `Tiles.attend`, for tensors that `can_attend`."""
+        """Attention of tiles; arguments as in `Tiles.attend`, for tensors that `can_attend`."""
         given = _AttentionArguments(
             *(_StridedTensor.of(one) for one in (query, *own, *path)),
             output=output.data_ptr(),
             weight=None if weight is None else weight.data_ptr(),
             all_rows=query.shape[2],
             heads=query.shape[1],
-            kept=own[0].shape[1],
+            kv_heads=own[0].shape[1],
             width=query.shape[3],
             length=path[0].shape[2],
             scale=scale,
         )
         if self.library.attend(ctypes.byref(table.structure), ctypes.byref(given)):
-            raise MemoryError("no memory for attention's scores")
+            raise MemoryError("out of memory for attention scores")
 
 
 def are_float32_cpu(*numbers: Tensor) -> bool:
-    """Whether the loops know these numbers: float32 on a CPU. Others would be read as what they are not."""
+    """Whether all tensors are float32 on a CPU, the only kind that the kernels can read."""
     import torch
 
     return all(one.dtype == torch.float32 and one.device.type == "cpu" for one in numbers)
 
 
 def are_contiguous_float32(*numbers: Tensor) -> bool:
-    """The same, and each without gaps: what `gate_up`, `norm` and `weigh` take."""
+    """The same, and contiguous: required by `gate_up`, `norm` and `exp_sums`."""
     return are_float32_cpu(*numbers) and all(one.is_contiguous() for one in numbers)
 
 
 def can_attend(query: Tensor, own: Pair, path: Pair, output: Tensor, weight: Tensor | None) -> bool:
-    """Whether `attend` takes these: one width, each head's numbers side by side."""
+    """Whether `attend` accepts these tensors: equal widths, contiguous within each head."""
     given = (query, *own, *path)
     written = (output,) if weight is None else (output, weight)
     return (
@@ -173,7 +174,7 @@ def can_attend(query: Tensor, own: Pair, path: Pair, output: Tensor, weight: Ten
 
 
 def can_rotate(given: Tensor, cosines: Tensor, sines: Tensor) -> bool:
-    """Whether `rotate` takes these: one text, each head's numbers side by side, no gaps."""
+    """Whether `rotate` accepts these tensors: batch size 1, contiguous within each head."""
     return (
         given.ndim == 4
         and given.shape[0] == 1
@@ -187,7 +188,7 @@ def can_rotate(given: Tensor, cosines: Tensor, sines: Tensor) -> bool:
 
 @cache
 def find_c_kernels() -> CKernels | str:
-    """The loops, compiled now if they never were on this kind of machine; or why there are none."""
+    """The C kernels, compiled on first use for this compiler and processor; or the reason why they are unavailable."""
     if os.environ.get(SWITCH, "").lower() in {"0", "off", "no", "false"}:
         return f"{SWITCH} is off"
     if sys.platform != "linux":
@@ -207,11 +208,11 @@ def _built(compiler: str) -> Path:
     """The library for this source, compiler and processor.
 
     Raises:
-        ValueError: when the compiler is not GCC, or others may write where the library would lie.
+        ValueError: if the compiler is not GCC, or other users can write to the folder of the library.
     """
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
     if "Free Software Foundation" not in version:
-        raise ValueError("the compiler is not GCC")  # another's threads would not be torch's
+        raise ValueError("the compiler is not GCC")  # another OpenMP runtime would not share torch's threads
     source = SOURCE.read_bytes()
     parts = (source, " ".join(FLAGS).encode(), version.encode(), _processor())
     name = hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
@@ -219,7 +220,7 @@ def _built(compiler: str) -> Path:
     private_folder(folder)
     status = folder.stat()
     if status.st_uid != os.getuid() or status.st_mode & OTHERS_WRITE:
-        raise ValueError(f"others may write in {folder}")
+        raise ValueError(f"other users can write to {folder}")
     library = folder / f"{name}.so"
     if not library.exists():
         with tempfile.TemporaryDirectory(dir=folder) as made:
@@ -231,7 +232,7 @@ def _built(compiler: str) -> Path:
 
 
 def _processor() -> bytes:
-    """What the processor can do: a library for one may hold instructions that another does not know."""
+    """Features of the processor: a library compiled for one may contain instructions that another lacks."""
     text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     cpu_lines = {line for line in text.splitlines() if line.startswith(("flags", "Features", "model name", "CPU part"))}
     return "\n".join((platform.machine(), *sorted(cpu_lines))).encode()
@@ -243,7 +244,7 @@ def _declared(library: Any) -> Any:
         ("gate_up", (pointer, pointer, count), None),
         ("norm", (pointer, pointer, pointer, count, count, ctypes.c_float), None),
         ("rotate", (_StridedTensor, pointer, pointer, pointer, count, count, count), None),
-        ("weigh", (pointer, count, count, pointer, pointer), None),
+        ("exp_sums", (pointer, count, count, pointer, pointer), None),
         ("attend", (ctypes.POINTER(_TileTableStruct), ctypes.POINTER(_AttentionArguments)), ctypes.c_int32),
     ):
         function = getattr(library, name)

@@ -1,7 +1,7 @@
-"""Writing in slots: as soon as one answer ends, the next prompt takes its place.
+"""Continuous batching: generation in slots; when one answer ends, the next prompt takes its slot.
 
-Takes encoded prompts and a reader; gives (place, Text | Failure) as answers end. Prompts are read as a prefix tree;
-what all prompts of a family share is remembered once and looked at by all rows together.
+Takes encoded prompts and a reader; gives (index, Text | Failure) as answers end. Prompts are prefilled as a prefix
+tree; the common prefix of a group is cached once and attended to by all rows together.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from assay.models.engine.packs import Pack, concat_ranges, make_pack
 from assay.models.engine.prefix_tree import PrefixTree, build_tree
 from assay.models.engine.token_sampling import TokenSampler
 from assay.models.engine.vocabulary_head import PrecomputedLogits
-from assay.models.hf.batching import Batching, BatchLimit, attempt
-from assay.models.hf.generation import BROKEN, Generated, TextGenerator, finish
-from assay.models.hf.stop_criteria import StopState
-from assay.models.hf.tokenization import EncodedPrompt, as_texts
+from assay.models.inference.batching import Batching, BatchLimit, attempt
+from assay.models.inference.generation import BROKEN, Generated, TextGenerator, finish
+from assay.models.inference.stop_criteria import StopState
+from assay.models.tokens.tokenization import EncodedPrompt, as_texts
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Two logits this near may change places by rounding, which depends on what else is in the batch.
+# Logits closer than this may swap order by rounding, which depends on the batch.
 CLOSE = 2e-4
-# A prefix shorter than this is not worth a family of its own.
+# Minimum prefix length and size of a prefix group.
 GROUP_PREFIX = 64
 GROUP_SIZE = 4
 
 
 @dataclass(slots=True)
 class ActiveSequence:
-    """An answer being written.
+    """An answer being generated.
 
     Attributes:
-        prompt: what is answered.
-        picker: picks its tokens.
-        stop: tells when it ends.
-        written: its ids so far.
+        prompt: its prompt.
+        sampler: samples its tokens.
+        stop: detects its end.
+        generated: ids generated so far.
     """
 
     prompt: EncodedPrompt
@@ -56,17 +56,17 @@ class ActiveSequence:
 
     @property
     def position(self) -> int:
-        """Where the last token written stands."""
+        """Position of the last generated token."""
         return len(self.prompt.ids) + len(self.generated) - 1
 
     def ending(self) -> str | None:
-        """How the last token written ended the answer; None when it did not."""
+        """How the last token ended the answer; None if it did not."""
         return self.stop.ending(self.generated[-self.stop.rule.width :], lambda: self.generated)
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedPrompt:
-    """A prompt, and what makes a picker of its tokens: a new one each time it is begun."""
+    """A prompt, and a function that creates its sampler each time generation starts."""
 
     prompt: EncodedPrompt
     sampler: Callable[[], TokenSampler]
@@ -74,15 +74,15 @@ class QueuedPrompt:
 
 @dataclass(slots=True)
 class SlotGenerator:
-    """Answers prompts through one reader.
+    """Generates answers through one reader.
 
     Attributes:
-        reader: reads packs and steps.
-        writer: the tokenizer, and what ends an answer.
-        batching: most rows at once, and whom to tell when they shrink.
-        meter: counts the work.
-        slots_for: how many rows fit, from the tokens each keeps for itself and the number of prompts.
-        most_tokens: most tokens of a pack.
+        reader: runs packed forward passes and decode steps.
+        text_generator: the tokenizer and stop rules.
+        batching: maximum number of rows, and a callback for when it shrinks.
+        meter: counts tokens and FLOPs.
+        slots_for: number of slots that fit, from the tokens per slot and the number of prompts.
+        most_tokens: maximum number of tokens in a pack.
     """
 
     reader: TreeReader
@@ -92,14 +92,14 @@ class SlotGenerator:
     slots_for: Callable[[int, int], int]
     most_tokens: int
 
-    def write(self, queue: Sequence[QueuedPrompt]) -> Iterator[Generated]:
-        """The answer to every prompt."""
+    def generate(self, queue: Sequence[QueuedPrompt]) -> Iterator[Generated]:
+        """Generates an answer for every prompt."""
         with using_attention(self.reader.network):
             for group in prefix_groups(queue):
                 yield from self._prefix_group(group)
 
     def _prefix_group(self, queue: Sequence[QueuedPrompt]) -> Iterator[Generated]:
-        """Answers the prompts of a family; starts again with what is left, in fewer slots, when something breaks."""
+        """Answers the prompts of a group; on an error, restarts the remaining prompts with fewer slots."""
         left = {queued.prompt.index: queued for queued in queue}
         broken: list[QueuedPrompt] = []
         slots = self.batching.limit.rows
@@ -124,19 +124,19 @@ class SlotGenerator:
             else:
                 yield left.pop(table.under_way).prompt.index, failure
         for queued in broken:
-            # Broken numbers of one prompt may have spoilt its neighbours in a pack; alone, each shows its own.
+            # NaN logits of one prompt may have affected others in its pack; alone, each shows its own.
             yield from self._prefix_group([queued])
 
 
 class _SlotTable:
-    """The slots of one family: reads prompts into free ones and writes a token for each taken one."""
+    """The slots of one prefix group: prefills prompts into free slots and decodes a token for each occupied one."""
 
     def __init__(self, owner: SlotGenerator, queue: Sequence[QueuedPrompt], slots: int | None) -> None:
         self._owner = owner
         self._tree = build_tree(as_texts([queued.prompt for queued in queue]))
         self._queue = [queue[int(index)] for index in self._tree.order]
-        self._next = 0  # of the prompts in the order of the tree
-        self._row = 0  # of the tree, the first not read yet
+        self._next = 0  # next prompt, in the order of the tree
+        self._row = 0  # first row of the tree that is not computed yet
         prefix = _common_prefix(self._tree)
         room = max(len(queued.prompt.ids) - prefix + queued.prompt.max_tokens for queued in queue)
         fitting = owner.slots_for(room, len(queue))
@@ -149,7 +149,7 @@ class _SlotTable:
         self._state: Tensor | None = None
 
     def run(self) -> Iterator[Generated | Failure]:
-        """Answers as they end; a failure ends it all, with `under_way` one of those that were not answered."""
+        """Answers as they end; a failure ends the iteration, with `under_way` one of the unanswered prompts."""
         import torch
 
         try:
@@ -167,7 +167,7 @@ class _SlotTable:
         return len(self._sequences) < self.slots and self._next < len(self._queue)
 
     def _refill(self) -> list[Generated]:
-        """Reads as many prompts as there are free slots, at most a pack at once; picks their first tokens."""
+        """Prefills prompts for the free slots, at most one pack at a time, and samples their first tokens."""
         free = self.slots - len(self._sequences)
         self.under_way = self._queue[self._next].prompt.index
         if self._row < self._cache.prefix:
@@ -191,12 +191,12 @@ class _SlotTable:
         return self._begin(admitted, states)
 
     def _planned(self, slot: int, pack: Pack, row: int) -> _Export:
-        """What a slot gets of a prompt that ends at a row: that row's own path, itself included."""
+        """The rows whose keys and values a slot receives: the path of a prompt that ends at `row`, inclusive."""
         import torch
 
         piece = next(piece for piece in pack.pieces if piece.start <= row < piece.end)
         rows = torch.from_numpy(concat_ranges((*piece.ancestors, (piece.start, row + 1))))
-        return _Export(slot, piece.kept, rows.to(self._reader.network.device))
+        return _Export(slot, piece.cached, rows.to(self._reader.network.device))
 
     def _read_prefix(self) -> None:
         high = min(self._cache.prefix, self._row + self._owner.most_tokens)
@@ -206,7 +206,7 @@ class _SlotTable:
         self._owner.meter.read(pack_counts(pack.positions, 0))
 
     def _admit_duplicate(self) -> list[Generated]:
-        """A prompt with the same ids as the one before: the path still leads to its end."""
+        """Admits a prompt with the same ids as the previous one: the path still ends there."""
         assert self._state is not None
         index, slot, path, prefix = self._next, len(self._sequences), self._reader.path, self._cache.prefix
         for call in range(self._reader.layers):
@@ -220,7 +220,7 @@ class _SlotTable:
     ) -> None:
         prefix = self._cache.prefix
         for one in exports:
-            before = (path[0][0, :, prefix : one.kept], path[1][0, :, prefix : one.kept])
+            before = (path[0][0, :, prefix : one.cached], path[1][0, :, prefix : one.cached])
             own = (rows[0][0].index_select(1, one.rows), rows[1][0].index_select(1, one.rows))
             self._cache.fill(one.slot, call, [before, own])
 
@@ -237,7 +237,7 @@ class _SlotTable:
         return self._advance(len(self._sequences) - len(fresh), states) if fresh else []
 
     def _step(self) -> list[Generated]:
-        """One more token for every seat."""
+        """Decodes one token for every occupied slot."""
         import torch
 
         reader, sequences = self._reader, self._sequences
@@ -257,7 +257,7 @@ class _SlotTable:
         return self._advance(0, states)
 
     def _advance(self, first: int, states: Tensor) -> list[Generated]:
-        """Picks a token for the seats from `first` on; takes those out that have ended."""
+        """Samples a token for the slots from `first` on; removes those that have ended."""
         sequences = self._sequences[first:]
         self._owner.meter.write(len(sequences))
         done: list[Generated] = []
@@ -278,13 +278,13 @@ class _SlotTable:
         return done
 
     def _sample(self, sequences: Sequence[ActiveSequence], states: Tensor) -> list[int | None]:
-        """The next token of each seat; None where the logits are broken."""
+        """The next token of each sequence; None if its logits are not finite."""
         import torch
 
         logits = self._logits(states)
         top = logits.topk(min(2, logits.shape[-1]), dim=-1)
         sound = (torch.isfinite(top.values[:, 0]) & ~logits.isnan().any(dim=-1)).tolist()
-        # Of tied tokens argmax takes the first, as `generate` does; topk takes any.
+        # argmax returns the first of tied tokens, as `generate` does; topk any of them.
         likeliest: list[int] = logits.argmax(dim=-1).tolist()
         close = (top.values[:, 0] - top.values[:, -1] < self._closeness()).tolist()
         sampled: list[int | None] = []
@@ -305,20 +305,20 @@ class _SlotTable:
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def _closeness(self) -> float:
-        """Only wide formats can be told apart: in narrow ones the likeliest tokens are level all the time."""
+        """The threshold for near-ties; disabled for 16-bit types, where ties are common."""
         import torch
 
         return CLOSE if torch.finfo(self._reader.network.module.dtype).eps < 1e-6 else -1.0
 
     def _alone(self, sequence: ActiveSequence) -> int:
-        """The likeliest token by a forward pass of this row alone, which knows no neighbours."""
+        """The argmax of a forward pass of this row alone, independent of the batch."""
         ids = [*sequence.prompt.ids, *sequence.generated]
         network = self._reader.network
         with using_attention(network, self._reader.stock):
             return int(network.logits([ids], [len(ids) - 1])[0, 0].argmax())
 
     def _leave(self, index: int) -> None:
-        """Takes a seat out; the last one moves into its slot, so that the taken slots stay together."""
+        """Removes a sequence; the last one moves into its slot, so that occupied slots stay contiguous."""
         sequence = self._sequences[index]
         self._owner.meter.end(len(sequence.generated), sequence.prompt.max_tokens)
         last = self._sequences.pop()
@@ -329,22 +329,22 @@ class _SlotTable:
 
 @dataclass(frozen=True, slots=True)
 class _Export:
-    """Where a prompt's own keys go: its slot, up to where it continues the path, and its rows in the pack."""
+    """Where a prompt's keys come from and go to: its slot, the cached tokens it continues, and its rows in the pack."""
 
     slot: int
-    kept: int
+    cached: int
     rows: Tensor
 
 
 def _common_prefix(tree: PrefixTree) -> int:
-    """Tokens that all sequences of a tree share; each keeps at least its last one for itself."""
+    """Length of the prefix shared by all sequences of a tree; at least the last token of each is excluded."""
     first = tree.segments[0]
     shared = min((segment.depth for segment in tree.segments[1:]), default=first.end)
     return max(min(shared, int(tree.last_rows[0])), 0)
 
 
 def prefix_groups(queue: Sequence[QueuedPrompt]) -> Iterator[list[QueuedPrompt]]:
-    """Prompts with a long prefix in common go together; those without family make up one more."""
+    """Groups prompts by a long common prefix; the remaining prompts form one more group."""
     if not queue:
         return
     ordered = sorted(queue, key=lambda queued: queued.prompt.ids)

@@ -1,4 +1,4 @@
-"""What answering would take, before any weights are loaded: tokens, operations, and a guess of the time."""
+"""Cost forecast before weights are loaded: tokens, FLOPs, estimated time and peak memory."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from assay.models.engine.flops import (
     unshared_counts,
 )
 from assay.models.engine.prefix_tree import build_tree
-from assay.models.hf.arguments import CausalArguments
-from assay.models.hf.checkpoint import Checkpoint, precision
-from assay.models.hf.decoder.network import choose_device, quiet
-from assay.models.hf.encoding import Job
-from assay.models.hf.quiet_logs import unlogged
-from assay.models.hf.tokenization import as_texts
+from assay.models.loading.arguments import CausalArguments
+from assay.models.loading.checkpoint import Checkpoint, precision
+from assay.models.loading.network import choose_device
+from assay.models.runtime import quiet, unlogged
+from assay.models.tokens.encoding import Job
+from assay.models.tokens.tokenization import as_texts
 
 if TYPE_CHECKING:
     import torch
 
-# Share of the speed of a bare matrix product that a whole pass reaches (bench/vs_lm_eval.py prints it per workload).
+# Share of GEMM speed that a whole forward pass reaches (bench/vs_lm_eval.py prints it per workload).
 EFFICIENCY = 0.7
 MEASURE_SECONDS = 0.3
 ROWS = 1024
-# Rows of logits that the probe compares at once and bytes of each number there; bytes of each when answers are written.
+# Rows of logits that the probe compares at once, bytes per logit in the probe, and bytes per logit in generation.
 PROBE_ROWS, PROBE_BYTES, WRITTEN_BYTES = 330, 12, 12
 
 
 def forecast(
     job: Job, checkpoint: Checkpoint, args: CausalArguments, device: str | None, shares_prefixes: bool = True
 ) -> Workload:
-    """The work of a job, and how long it may take; in padded batches nothing that texts share is read only once."""
+    """Forecasts tokens, FLOPs, time and memory of a job; padded batches do not share prefixes."""
     groups = list(job.groups())
     if job.prompts:
         groups.append(as_texts(job.prompts))
@@ -57,20 +57,23 @@ def forecast(
     if operations:
         seconds = operations / (EFFICIENCY * _speed(torch_device, precision(checkpoint, args)))
     held = None
-    if shares_prefixes and args.quantize is None:  # batches with padding and other weights hold other things
+    if (
+        shares_prefixes and args.quantize is None
+    ):  # padded batches and quantised weights have a different memory profile
         held = peak_memory(module, torch_device, shared.tokens, [len(one.ids) + one.max_tokens for one in job.prompts])
     return Workload(shared.tokens, alone.tokens, generated, operations, seconds, held)
 
 
 def peak_memory(module: Any, device: torch.device, tokens: int, lengths: Sequence[int]) -> int | None:
-    """The most memory that answering would hold: what this process holds already, the weights, and the most of what
-    probing, reading and writing need; None where nothing tells what the process holds.
+    """Peak memory: what the process holds now, the weights, and the largest of probe, scoring and generation.
+
+    None if the memory of the process is unknown.
 
     Args:
-        module: the model, which may be without weights.
-        device: where it would be.
-        tokens: tokens to read.
-        lengths: of each answer, its prompt included.
+        module: the model, possibly without weights (`meta`).
+        device: its device.
+        tokens: tokens to score or prefill.
+        lengths: lengths of the answers, prompts included.
     """
     held = memory.peak_bytes(device)
     if held is None:
@@ -82,14 +85,14 @@ def peak_memory(module: Any, device: torch.device, tokens: int, lengths: Sequenc
     writing = 0
     if lengths:
         slots = memory.slots_for(module, max(lengths), len(lengths), room)
-        kept = sum(sorted(lengths)[-slots:]) * memory.token_bytes(module)
-        writing = copy + kept + slots * vocabulary * WRITTEN_BYTES + min(rows, tokens) * memory.pack_bytes(module)
+        own_bytes = sum(sorted(lengths)[-slots:]) * memory.token_bytes(module)
+        writing = copy + own_bytes + slots * vocabulary * WRITTEN_BYTES + min(rows, tokens) * memory.pack_bytes(module)
     probing = PROBE_ROWS * vocabulary * PROBE_BYTES
     return held + memory.weight_bytes(module) + max(probing, reading, writing)
 
 
 def _is_wide(module: Any) -> bool:
-    """Whether weights are packed at all: only those in float32 are."""
+    """Whether weights are packed: only float32 weights are."""
     import torch
 
     return bool(module.dtype == torch.float32)
@@ -101,7 +104,7 @@ def _columns(module: Any) -> int:
 
 
 def _meta_model(checkpoint: Checkpoint, args: CausalArguments) -> Any:
-    """The model without memory for its weights, in the precision that it would have."""
+    """The model on the `meta` device, without weights, in its target precision."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -115,13 +118,13 @@ def _meta_model(checkpoint: Checkpoint, args: CausalArguments) -> Any:
 
 
 def _speed(device: torch.device, dtype: str) -> float:
-    """Operations per second of a matrix product on this machine, the best of a few."""
+    """FLOP/s of a matrix product on this machine, the best of several."""
     import torch
 
     width = 1024
     left = torch.randn(ROWS, width, device=device).to(getattr(torch, dtype))
     right = torch.randn(width, 4 * width, device=device).to(getattr(torch, dtype))
-    product = left @ right  # its memory is used again: new memory for each would be measured too
+    product = left @ right  # reused as output: allocation must not be measured
     best, until = float("inf"), time.perf_counter() + MEASURE_SECONDS
     while time.perf_counter() < until:
         started = time.perf_counter()

@@ -1,7 +1,7 @@
-"""The same layers, faster on a CPU: weights packed for the number of rows at once, and products written in place.
+"""Faster CPU forms of layers: packed weights, fused norms, gated MLPs in place, rotary embeddings with fewer passes.
 
-Takes a transformers model; changes layers whose faster form gives the same numbers on a trial; can change them back.
-Each form is found by its parts, not by the model's name; the probe in `choosing.py` then compares the whole model.
+Takes a transformers model; patches layers whose faster form gives the same results in a trial, and can undo the
+patches. Layers are recognised by their structure, not by model name; `backend_choice.py` then compares the whole model.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 from assay.models.engine.c_kernels import CKernels, are_contiguous_float32, can_rotate
 from assay.models.engine.memory import PACKED_PART
-from assay.models.hf.quantization import is_plain
+from assay.models.loading.quantization import is_plain
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Rows for which oneDNN's packed product is used: steps of writing. Fewer are faster by torch's own; more gain next to
-# nothing, and it rounds a little worse, which scores should not pay for (docs/decisions/0010).
+# Numbers of rows for which oneDNN's packed product is used, in decode steps. For fewer rows torch is faster; for more
+# the gain is negligible, and oneDNN rounds slightly worse, which scores should not pay for (docs/decisions/0010).
 LEAST_ROWS, MOST_ROWS = 6, 128
-# Largest difference of a faster form from the layer's own, beside numbers of about one.
+# Allowed difference of a faster form from the layer's own, for values of about one.
 SAME = 2e-5
 TRIAL_ROWS = 8
 FAST_MARK = "_assay_faster"
-# Classes of the activation that the compiled loop has.
+# Activation classes that the C kernel implements.
 SILU = frozenset({"SiLU", "SiLUActivation"})
 
 Layer = Callable[["Tensor"], "Tensor"]
@@ -33,11 +33,11 @@ Layer = Callable[["Tensor"], "Tensor"]
 
 @dataclass(slots=True)
 class LayerPatches:
-    """What was changed.
+    """Patched layers.
 
     Attributes:
-        layers: layers with another `forward`.
-        counts: how many of each kind.
+        layers: layers with a replaced `forward`.
+        counts: number of each kind.
     """
 
     layers: list[Any] = field(default_factory=list)
@@ -49,55 +49,55 @@ class LayerPatches:
         self.counts[kind] = self.counts.get(kind, 0) + 1
 
     def undo(self) -> None:
-        """Every layer is its own again."""
+        """Restores the original `forward` of every layer."""
         for layer in self.layers:
             vars(layer).pop("forward", None)
         self.layers.clear()
 
 
 def is_patchable(module: Any) -> bool:
-    """Only models in float32 on a CPU have anything to gain."""
+    """Whether the model is in float32 on a CPU, where patches help."""
     import torch
 
     return bool(module.dtype == torch.float32 and module.device.type == "cpu")
 
 
-def patch_layers(module: Any, loops: CKernels | None = None) -> LayerPatches:
-    """Changes what can be changed, with the help of compiled loops where there are any."""
+def patch_layers(module: Any, c_kernels: CKernels | None = None) -> LayerPatches:
+    """Patches all supported layers, with C kernels if available."""
     import torch
 
-    tuning = LayerPatches()
+    patches = LayerPatches()
     if not is_patchable(module):
-        return tuning
+        return patches
     with torch.inference_mode():
         for layer in module.modules():
             for kind, form in (("gated", _gated), ("norm", _norm)):
-                forward = form(layer, loops)
+                forward = form(layer, c_kernels)
                 if forward is not None and _is_same(layer, forward):
-                    tuning.change(layer, kind, forward)
-        _faster_rotation(module, loops)
-    return tuning
+                    patches.change(layer, kind, forward)
+        _faster_rotation(module, c_kernels)
+    return patches
 
 
 def pack_for_decoding(module: Any, room: int) -> LayerPatches:
-    """Packs the weights of linear layers for steps of writing; nothing where they do not fit or torch cannot.
+    """Packs the weights of linear layers for decode steps; does nothing if they do not fit or torch cannot.
 
     Args:
         module: the model.
-        room: bytes that the engine may hold.
+        room: memory budget in bytes.
     """
     return _pack(module, "step", TRIAL_ROWS, _for_decoding) if fits_packed(module, room) else LayerPatches()
 
 
 def pack_for_scoring(module: Any, rows: int, room: int) -> LayerPatches:
-    """Packs them for passes over exactly so many rows; rounding is that of the plain product (docs/decisions/0010)."""
+    """Packs the weights for passes over exactly `rows` rows; rounds like the plain product (docs/decisions/0010)."""
     if not fits_packed(module, room):
         return LayerPatches()
     return _pack(module, "reading", rows, lambda layer: _for_rows(layer, rows))
 
 
 def packed_bytes(module: Any) -> int:
-    """What another copy of the weights of linear layers takes."""
+    """Size in bytes of a packed copy of the linear layers' weights."""
     return sum(layer.weight.numel() * layer.weight.itemsize for layer in _linear_layers(module))
 
 
@@ -117,7 +117,7 @@ def _linear_layers(module: Any) -> list[Any]:
 
 
 def undo_all(module: Any) -> None:
-    """Every layer of a model that is let go is its own again: a faster form and its layer hold each other."""
+    """Restores all layers of a model before it is released: a patch and its layer reference each other."""
     for layer in module.modules():
         vars(layer).pop("forward", None)
 
@@ -125,26 +125,26 @@ def undo_all(module: Any) -> None:
 def _pack(module: Any, kind: str, rows: int, form: Callable[[Any], Layer]) -> LayerPatches:
     import torch
 
-    tuning = LayerPatches()
+    patches = LayerPatches()
     if not is_patchable(module):
-        return tuning
-    is_same: dict[tuple[int, ...], bool] = {}  # layers of one shape take the same way through the product
+        return patches
+    is_same: dict[tuple[int, ...], bool] = {}  # layers of one shape use the same kernel
     with torch.inference_mode():
         for layer in _linear_layers(module):
             try:
                 forward = form(layer)
             except (AttributeError, RuntimeError):
-                return tuning  # this torch has no such operation, or not on this machine
+                return patches  # not available in this torch or on this machine
             shape = (*layer.weight.shape, layer.bias is not None)
             if shape not in is_same:
                 is_same[shape] = _is_same(layer, forward, rows)
             if is_same[shape]:
-                tuning.change(layer, kind, forward)
-    return tuning
+                patches.change(layer, kind, forward)
+    return patches
 
 
 def _for_decoding(layer: Any) -> Layer:
-    """A linear layer whose weights lie as oneDNN's product wants them."""
+    """A linear layer with weights packed for oneDNN."""
     import torch
 
     plain, width = layer.forward, layer.weight.shape[1]
@@ -160,7 +160,7 @@ def _for_decoding(layer: Any) -> Layer:
 
 
 def _for_rows(layer: Any, rows: int) -> Layer:
-    """A linear layer whose weights lie as MKL's product of so many rows would put them each time."""
+    """A linear layer with weights packed for MKL's product over `rows` rows."""
     import torch
 
     plain, width = layer.forward, layer.weight.shape[1]
@@ -176,8 +176,8 @@ def _for_rows(layer: Any, rows: int) -> Layer:
     return forward
 
 
-def _gated(layer: Any, loops: CKernels | None) -> Layer | None:
-    """down(act(gate(x)) * up(x)), with the product in place; by a compiled loop where the activation is SiLU."""
+def _gated(layer: Any, c_kernels: CKernels | None) -> Layer | None:
+    """down(act(gate(x)) * up(x)) with the product in place; a C kernel if the activation is SiLU."""
     names = ("gate_proj", "up_proj", "down_proj", "act_fn")
     if not all(callable(getattr(layer, name, None)) for name in names):
         return None
@@ -191,15 +191,15 @@ def _gated(layer: Any, loops: CKernels | None) -> Layer | None:
         if torch.is_grad_enabled():
             return cast("Tensor", plain(given))
         first, second = gate(given), up(given)
-        if loops is not None and is_silu and are_contiguous_float32(first, second):
-            return down(loops.gate_up(first, second))
+        if c_kernels is not None and is_silu and are_contiguous_float32(first, second):
+            return down(c_kernels.gate_up(first, second))
         return down(act(first).mul_(second))
 
     return forward
 
 
-def _norm(layer: Any, loops: CKernels | None) -> Layer | None:
-    """Division by the root mean square, in two passes instead of five; by a compiled loop where there is one."""
+def _norm(layer: Any, c_kernels: CKernels | None) -> Layer | None:
+    """RMS norm in two passes over memory instead of five; a C kernel if available."""
     import torch
 
     weight = getattr(layer, "weight", None)
@@ -214,8 +214,8 @@ def _norm(layer: Any, loops: CKernels | None) -> Layer | None:
         if torch.is_grad_enabled() or given.shape[-1] != width:
             result: Tensor = plain(given)
             return result
-        if loops is not None and are_contiguous_float32(given, weight):
-            return loops.norm(given, weight, small)
+        if c_kernels is not None and are_contiguous_float32(given, weight):
+            return c_kernels.norm(given, weight, small)
         size = torch.linalg.vector_norm(given, dim=-1, keepdim=True)
         scaled: Tensor = given * size.square_().div_(width).add_(small).rsqrt_()
         return scaled.mul_(weight)
@@ -224,7 +224,7 @@ def _norm(layer: Any, loops: CKernels | None) -> Layer | None:
 
 
 def _is_same(layer: Any, forward: Layer, rows: int = TRIAL_ROWS) -> bool:
-    """Whether a faster form gives what the layer itself gives, on random numbers."""
+    """Whether a faster form agrees with the layer on random inputs."""
     import torch
 
     width = _width(layer)
@@ -246,8 +246,8 @@ def _width(layer: Any) -> int | None:
     return int(width) if width is not None else None
 
 
-def _faster_rotation(module: Any, loops: CKernels | None) -> None:
-    """Rotary positions with half the passes, for the modelling code of this model's attention layers."""
+def _faster_rotation(module: Any, c_kernels: CKernels | None) -> None:
+    """Replaces `apply_rotary_pos_emb` in the modelling code of this model by a version with half the passes."""
     import torch
 
     for name in sorted({type(layer).__module__ for layer in module.modules()}):
@@ -258,7 +258,7 @@ def _faster_rotation(module: Any, loops: CKernels | None) -> None:
         draw = torch.Generator().manual_seed(0)
         query, key = (torch.randn(1, heads, TRIAL_ROWS, 16, generator=draw) for heads in (4, 2))
         cos, sin = (torch.randn(1, TRIAL_ROWS, 8, generator=draw).repeat(1, 1, 2) for _ in range(2))
-        faster = rotation(own, loops)
+        faster = rotation(own, c_kernels)
         try:
             pairs = zip(own(query, key, cos, sin), faster(query, key, cos, sin), strict=True)
             if all(float((left - right).abs().max()) <= SAME for left, right in pairs):
@@ -267,13 +267,13 @@ def _faster_rotation(module: Any, loops: CKernels | None) -> None:
             continue
 
 
-def rotation(own: Callable[..., Any], loops: CKernels | None = None) -> Callable[..., Any]:
-    """transformers' `apply_rotary_pos_emb`, faster where no gradients are wanted; else its own."""
+def rotation(own: Callable[..., Any], c_kernels: CKernels | None = None) -> Callable[..., Any]:
+    """A faster `apply_rotary_pos_emb` for inference; falls back to the original when gradients are needed."""
     import torch
 
     def rotated(given: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        if loops is not None and can_rotate(given, cos, sin):
-            return loops.rotate(given, cos, sin)
+        if c_kernels is not None and can_rotate(given, cos, sin):
+            return c_kernels.rotate(given, cos, sin)
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
         half = given.shape[-1] // 2
         result = given * cos

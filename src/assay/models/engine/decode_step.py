@@ -1,6 +1,6 @@
-"""One step of writing: a token for each of some rows that share a trunk and keep the rest of their keys to themselves.
+"""One decode step: attention of one new token per slot over the shared prefix and the slot's own KV cache.
 
-Takes the keys and values of the rows' new tokens; gives what each row sees of the trunk and of its own past.
+Takes queries, keys and values of the new tokens; gives the attention output of each row.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-# Tokens by which rows grow ahead of their need.
+# Spare tokens when the slots' cache grows.
 SPARE = 64
 
 
 @dataclass(slots=True)
 class SlotCache:
-    """Keys and values of rows that write: those of the trunk once, every row's own behind it.
+    """KV cache of all slots: the shared prefix once, then the tokens of each slot.
 
     Attributes:
-        path: remembers the trunk; its first `trunk` tokens do not change while rows write.
-        trunk: tokens that all rows share.
-        slots: most rows.
-        room: most tokens of its own that a row may keep.
-        keys: per call of attention, a tensor (slots, heads, capacity, width); it widens as rows grow.
+        path: cache of the shared prefix; its first `prefix` tokens do not change during generation.
+        prefix: number of tokens shared by all rows.
+        slots: maximum number of rows.
+        room: maximum number of tokens per slot.
+        keys: per attention call, a tensor (slots, heads, capacity, width); it grows with the rows.
         values: the same for values.
     """
 
@@ -42,7 +42,7 @@ class SlotCache:
     values: list[Tensor] = field(default_factory=list)
 
     def fill(self, slot: int, call: int, parts: Sequence[tuple[Tensor, Tensor]]) -> None:
-        """Puts a row's own tokens after the trunk: pairs of keys and values (heads, tokens, width), in order."""
+        """Fills a slot with the tokens after the prefix: pairs of keys and values (heads, tokens, width), in order."""
         if call == len(self.keys):
             self.keys.append(_empty(parts[0][0], self.slots))
             self.values.append(_empty(parts[0][1], self.slots))
@@ -56,7 +56,7 @@ class SlotCache:
             start = end
 
     def reserve(self, count: int) -> None:
-        """Makes room for `count` own tokens in every row."""
+        """Ensures capacity for `count` tokens in every slot."""
         for call in range(len(self.keys)):
             self._widen(call, count)
 
@@ -67,13 +67,13 @@ class SlotCache:
         wanted = min(max(count + SPARE, capacity + capacity // 2), max(self.room, count))
         for stores in (self.keys, self.values):
             store = stores[call]
-            # Zeros: what no row has written must not be NaN, as nothing times NaN is NaN.
+            # Zeros, because unwritten entries must not be NaN: 0 × NaN is NaN.
             wider = store.new_zeros(store.shape[0], store.shape[1], wanted, store.shape[3])
             wider[:, :, :capacity] = store
             stores[call] = wider
 
     def move(self, source: int, target: int, length: int) -> None:
-        """Copies the first tokens of one row over another."""
+        """Copies the first `length` tokens of one slot to another."""
         for stores in (self.keys, self.values):
             for store in stores:
                 store[target, :, :length] = store[source, :, :length]
@@ -85,14 +85,16 @@ def _empty(like: Tensor, slots: int) -> Tensor:
 
 @dataclass(slots=True)
 class DecodeStep:
-    """The rows of one step.
+    """Attention context of one decode step.
 
     Attributes:
-        bank: what the rows remember.
+        cache: KV cache of the slots.
         positions: the position of each row's new token.
-        longest: most tokens of its own that a row has, the new one included.
-        biases: what is ruled out, by mask; under None what causality rules out.
-        calls: calls of attention so far.
+        longest: maximum number of own tokens of a row, the new one included.
+        dtype: data type of the biases.
+        biases: additive masks by mask; None is the key for plain causal attention.
+        masks: masks in use, so that their ids stay unique.
+        calls: number of attention calls so far.
     """
 
     cache: SlotCache
@@ -104,11 +106,11 @@ class DecodeStep:
     calls: int = 0
 
     def mask(self, rule: Callable[..., Any]) -> Tensor | None:
-        """The rule over (rows, trunk + own tokens): a row's own token i stands at position trunk + i."""
+        """The mask over (rows, prefix + own tokens): a row's own token i has position prefix + i."""
         return stricter_mask(rule, self.positions, self._key_positions())
 
     def attend(self, inputs: AttentionInputs) -> Tensor:
-        """All rows at once, in one softmax over trunk and own tokens."""
+        """Attention of all rows at once, in one softmax over prefix and own tokens."""
         import torch
 
         cache, count, call = self.cache, len(self.positions), self.calls
@@ -134,7 +136,7 @@ class DecodeStep:
         return output.reshape(1, count, -1, output.shape[-1]).transpose(1, 2)
 
     def _shares(self, inputs: AttentionInputs, scores: Tensor) -> Tensor:
-        """Softmax over what a row may look at, and over its head's sink, which is dropped again by the caller."""
+        """Softmax over the allowed tokens and the head's sink, which the caller drops."""
         import torch
 
         scores = inputs.kernel.scores(scores) + self._bias(inputs.mask)
@@ -150,7 +152,7 @@ class DecodeStep:
             allowed = keys[None, :] <= self.positions[:, None]
             if mask is not None:
                 allowed = allowed & mask[0, 0]
-                self.masks.append(mask)  # keeps its id from being given to another
+                self.masks.append(mask)  # keeps the object alive, so that its id is not reused
             bias = self.positions.new_zeros(allowed.shape, dtype=self.dtype)
             self.biases[name] = bias.masked_fill_(~allowed, -math.inf)[:, None, None]
         return self.biases[name]

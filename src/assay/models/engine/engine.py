@@ -1,6 +1,6 @@
-"""A loaded model that scores texts and answers prompts, the fastest way that gives the right numbers.
+"""The engine of a loaded decoder: scores texts and generates answers with the chosen backend.
 
-Takes encoded texts and prompts; gives answers as they finish, and counts the work on a meter.
+Takes encoded texts and prompts; gives answers as they finish, and counts tokens and FLOPs on a meter.
 """
 
 from __future__ import annotations
@@ -23,34 +23,36 @@ from assay.models.engine.generation_probe import check_padding, check_slots
 from assay.models.engine.prefix_tree import build_tree
 from assay.models.engine.token_sampling import TokenSampler, make_sampler
 from assay.models.engine.tree_scoring import Scored, ScoringGroup, TreeScorer
-from assay.models.hf.arguments import PADDED
-from assay.models.hf.batching import Batching, BatchLimit
-from assay.models.hf.decoder.network import Network, automatic_limit
-from assay.models.hf.encoding import Job
-from assay.models.hf.generation import Generated, TextGenerator, generate_texts, share_batches
-from assay.models.hf.likelihood import score_pairs
-from assay.models.hf.quantization import rounds_inputs
-from assay.models.hf.tokenization import EncodedPrompt, EncodedText, as_texts
+from assay.models.inference.batching import Batching, BatchLimit, automatic_limit
+from assay.models.inference.generation import Generated, TextGenerator, generate_texts, share_batches
+from assay.models.inference.likelihood import score_pairs
+from assay.models.loading.arguments import PADDED
+from assay.models.loading.network import Network
+from assay.models.loading.quantization import rounds_inputs
+from assay.models.runtime import release_memory
+from assay.models.tokens.encoding import Job
+from assay.models.tokens.tokenization import EncodedPrompt, EncodedText, as_texts
 
 Entry = TypeVar("Entry")
-# Ways of writing, and the kind of batch that holds one row.
+# Generation backends; ALONE is also the kind of batch with one row.
 SLOTS, ALONE = "slots", "alone"
-# By how much a pack may be larger than what memory and speed suggest.
+# Factor by which a pack may exceed its target size.
 STRETCH = 1.1
 
 
 @dataclass(slots=True)
 class Engine:
-    """A model on its device, and how it is asked.
+    """A model on its device with its chosen backend.
 
     Attributes:
         network: the model.
-        choice: how it is asked, and why.
-        rates: its operations.
+        choice: the backend and the reason for it.
+        rates: FLOPs per token, row and attention pair.
         arithmetic: `exact` or `lm_eval`.
-        limit: the user's rows per batch; None for what fits and is fast.
-        on_notice: told (topic, text) of what the user should know.
-        room: bytes that it may hold beside the weights; None for half of what is free now.
+        limit: the user's rows per batch; None to choose automatically.
+        on_notice: receives notices for the user as (topic, text).
+        room: memory budget in bytes beside the weights; None for half of the free memory.
+        meter: counts of the current job.
     """
 
     network: Network
@@ -73,7 +75,7 @@ class Engine:
             self.room = int(memory.SHARE * memory.free_bytes(self.network.device))
 
     def begin(self, job: Job, listener: Callable[[Progress], None]) -> list[list[ScoringGroup]]:
-        """Plans a job's reading and puts all work ahead on a new meter, which is told at once."""
+        """Plans the scoring of a job, starts a new meter with the planned work, and reports it."""
         started = time.perf_counter()
         self.meter = Meter(self.rates, listener)
         scoring_groups = [self._plan(group) for group in job.groups(shares_prefixes=self.choice.reader is not None)]
@@ -91,12 +93,12 @@ class Engine:
         return scoring_groups
 
     def _pack_for_scoring(self, scoring_groups: Sequence[ScoringGroup]) -> LayerPatches | None:
-        """Packs the weights where enough full packs are ahead to gain by it; else None."""
+        """Packs the weights if enough full packs are ahead to make it worthwhile; else None."""
         rows = self._batching("loglikelihood").limit.tokens
         sizes = [len(scoring_group.tree) for scoring_group in scoring_groups if scoring_group.tree is not None]
         if rows is None or sum(size // rows for size in sizes) < memory.WORTH_PACKING:
             return None
-        # A size by which the largest tree is cut evenly, so that its last pack is not a short one.
+        # A pack size that divides the largest tree evenly, so that its last pack is not short.
         even = -(-max(sizes) // max(round(max(sizes) / rows), 1))
         if even <= STRETCH * rows and not self.choice.is_alone(even):
             rows = even
@@ -105,14 +107,14 @@ class Engine:
         return pack_for_scoring(self.network.module, rows, self._room())
 
     def _unpack_decoding(self) -> None:
-        """One packed copy of the weights is held at a time: that for reading, or that for writing."""
+        """Drops the copy packed for decoding: only one packed copy of the weights is held at a time."""
         if self._for_decoding is not None:
             self._for_decoding.undo()
             self._for_decoding = None
-            memory.release_memory()
+            release_memory()
 
     def _room(self) -> int:
-        """Bytes that may be held: those of the beginning, and no more than half of what is free now."""
+        """Memory budget in bytes: the initial one, and at most half of the memory that is free now."""
         assert self.room is not None
         return min(self.room, int(memory.SHARE * memory.free_bytes(self.network.device)))
 
@@ -121,7 +123,7 @@ class Engine:
         return unshared_counts(texts) if self.choice.reader is None else tree_counts(build_tree(texts))
 
     def _plan(self, texts: Sequence[EncodedText]) -> list[ScoringGroup]:
-        """Trees, or rows for batches; then the texts that are read alone."""
+        """Prefix trees, or rows for batches; then the texts that run alone."""
         together = [text for text in texts if not self.choice.is_alone(len(text.inputs))]
         alone = [text for text in texts if self.choice.is_alone(len(text.inputs))]
         trees = [] if self.choice.reader is None else self._scorer().plan(together)
@@ -129,7 +131,7 @@ class Engine:
         return [*trees, *(ScoringGroup(group, None, unshared_counts(group)) for group in rows if group)]
 
     def score(self, scoring_groups: Iterable[Sequence[ScoringGroup]]) -> Iterator[Scored]:
-        """The log-likelihood of every text, as batches finish."""
+        """Log-likelihoods of all texts, as batches finish."""
         return self._timed(answer for group in scoring_groups for answer in self._score(group))
 
     def _score(self, scoring_groups: Sequence[ScoringGroup]) -> Iterator[Scored]:
@@ -141,16 +143,16 @@ class Engine:
                 is_alone = self.choice.is_alone(len(scoring_group.texts[0].inputs))
                 yield from self._by_batches(scoring_group.texts, ALONE if is_alone else "loglikelihood")
 
-    def write(self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator) -> Iterator[Generated]:
-        """The answer to every prompt."""
-        return self._timed(self._write(prompts, text_generator))
+    def generate(self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator) -> Iterator[Generated]:
+        """Generates an answer for every prompt."""
+        return self._timed(self._generate(prompts, text_generator))
 
     def close(self) -> None:
-        """Lets go of the model, so that its memory is free at once."""
+        """Undoes the layer patches, so that the model's memory can be freed."""
         undo_all(self.network.module)
 
     def description(self) -> dict[str, Any]:
-        """How the model was asked, for the record."""
+        """How the job was executed, for the record."""
         meter, choice = self.meter, self.choice
         return {
             "engine": choice.engine,
@@ -158,7 +160,7 @@ class Engine:
             "probe_difference": choice.max_difference,
             "alone_from": None if choice.limit is None else choice.limit.tokens + 1,
             "writing": self._generation_description(),
-            "compiled_loops": choice.reader is not None and choice.reader.loops is not None,
+            "compiled_loops": choice.reader is not None and choice.reader.c_kernels is not None,
             "forwarded_tokens": meter.done.tokens,
             "written_tokens": meter.generated,
             "engine_seconds": meter.seconds,
@@ -184,8 +186,8 @@ class Engine:
             self.meter.read(unshared_counts([numbered[number]]))
             yield texts[number].index, answer
 
-    def _write(self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator) -> Iterator[Generated]:
-        """In slots where the model and the request's settings allow it; else by transformers' own `generate`."""
+    def _generate(self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator) -> Iterator[Generated]:
+        """Continuous batching if the model and the sampling settings allow it; else transformers' `generate`."""
         alone = [prompt for prompt in prompts if self._is_alone(prompt)]
         others = [prompt for prompt in prompts if not self._is_alone(prompt)]
         queue = self._queue(others)
@@ -193,14 +195,14 @@ class Engine:
             self._used.add(SLOTS)
             admitted = {queued.prompt.index for queued in queue}
             others = [prompt for prompt in others if prompt.index not in admitted]
-            yield from self._slots(text_generator).write(queue)
+            yield from self._slots(text_generator).generate(queue)
         if not self._share_a_batch(others, text_generator) or not self._may_generate(PADDED, text_generator):
             alone, others = [*alone, *others], []
-        yield from self._generate(others, text_generator, "generate")
-        yield from self._generate(alone, text_generator, ALONE)
+        yield from self._generate_padded(others, text_generator, "generate")
+        yield from self._generate_padded(alone, text_generator, ALONE)
 
     def _queue(self, prompts: Sequence[EncodedPrompt]) -> list[QueuedPrompt]:
-        """The prompts whose settings slots can follow; none where the model is not read in packs."""
+        """The prompts whose sampling settings continuous batching supports; none without a packed reader."""
         if self.choice.reader is None:
             return []
         settings = (self.network.module.generation_config, self.network.device)
@@ -212,10 +214,10 @@ class Engine:
         ]
 
     def _share_a_batch(self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator) -> bool:
-        """Whether `generate` would be given some of these prompts in one batch."""
+        """Whether `generate` would batch some of these prompts."""
         return self._batching("generate").limit.rows != 1 and share_batches(prompts, text_generator)
 
-    def _generate(
+    def _generate_padded(
         self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator, kind: str
     ) -> Iterator[Generated]:
         known = {prompt.index: prompt for prompt in prompts}
@@ -229,13 +231,13 @@ class Engine:
             yield index, answer
 
     def _is_alone(self, prompt: EncodedPrompt) -> bool:
-        """Whether an answer may pass the length at which the model changes its ways, and its neighbours' with it."""
+        """Whether an answer may exceed a length at which the model treats the whole batch differently."""
         threshold = None if self.choice.reader is None else self.choice.reader.length_threshold
         length = len(prompt.ids) + prompt.max_tokens
         return self.choice.is_alone(length) or (threshold is not None and length > threshold)
 
     def _may_generate(self, way: str, text_generator: TextGenerator) -> bool:
-        """Whether answers may be written this way; tried by dictation at first use, and said when not."""
+        """Whether a generation backend is usable; probed on first use, with a notice if not."""
         if way not in self._generation_faults:
             longest = self.choice.longest
             if way == SLOTS:
@@ -245,11 +247,11 @@ class Engine:
             self._generation_faults[way] = found
             if found is not None:
                 instead = "in padded batches" if way == SLOTS else "one by one"
-                self.on_notice(f"writing {way}", f"writes {instead} because {found}")
+                self.on_notice(f"writing {way}", f"generates {instead} because {found}")
         return self._generation_faults[way] is None
 
     def _generation_description(self) -> str | None:
-        """How answers were written, and why not otherwise; None before any was."""
+        """Which generation backends were used, and why not others; None before any generation."""
         refused = "; ".join(reason for reason in self._generation_faults.values() if reason is not None)
         names = {SLOTS: "slots", PADDED: "padded", ALONE: "one by one"}
         ways = " and ".join(name for way, name in names.items() if way in self._used)
@@ -262,7 +264,7 @@ class Engine:
             if self._for_scoring is not None:
                 self._for_scoring.undo()
                 self._for_scoring = None
-                memory.release_memory()
+                release_memory()
             self._for_decoding = pack_for_decoding(module, room)
         return SlotGenerator(
             self.choice.reader,
@@ -274,12 +276,12 @@ class Engine:
         )
 
     def _pack_tokens(self) -> int:
-        """Tokens of a pack: what fits, and no more than may stand together."""
+        """Number of tokens in a pack: what fits, within the model's length limit."""
         most = memory.pack_tokens(self.network.module, self.network.device, self._room())
         return most if self.choice.limit is None else min(most, self.choice.limit.tokens)
 
     def _timed(self, answers: Iterable[Entry]) -> Iterator[Entry]:
-        """Adds up the time between answers; what others do with one is not counted."""
+        """Measures the time spent producing answers, without the time of their consumer."""
         started = time.perf_counter()
         for answer in answers:
             self.meter.seconds += time.perf_counter() - started
@@ -288,7 +290,7 @@ class Engine:
         self.meter.seconds += time.perf_counter() - started
 
     def _batching(self, kind: str) -> Batching:
-        """The batch limit of a request kind, as small as it had to become so far."""
+        """The batch limit of a request kind, reduced by past out-of-memory errors."""
         if kind not in self._limits:
             self._limits[kind] = self._first_limit(kind)
 

@@ -1,4 +1,4 @@
-"""What reading costs and has cost: tokens, rows of logits, pairs of attention, and their floating-point operations."""
+"""FLOP counts: tokens, rows of logits and attention pairs, planned and done, and their floating-point operations."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import numpy.typing as npt
 
 from assay.core.protocols import Progress
 from assay.models.engine.prefix_tree import PrefixTree
-from assay.models.hf.config_values import config_number
-from assay.models.hf.tokenization import EncodedText
+from assay.models.loading.network import config_number
+from assay.models.tokens.tokenization import EncodedText
 
-# What writing a token costs beside reading one: a step of a few rows uses a third of what the machine can do.
+# Cost of generating a token relative to scoring one: a decode step of few rows reaches a third of peak speed.
 GENERATION_COST_FACTOR = 3.0
-# Answers end before their limit; until some have ended, this share of it stands for the rest.
+# Expected answer length as a share of its limit, until some answers have ended.
 EXPECTED_LENGTH_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class ComputeCounts:
-    """An amount of reading.
+    """An amount of computation.
 
     Attributes:
         tokens: tokens forwarded.
-        rows: rows for which logits are made.
-        pairs: pairs of a token and one that it attends to, in one layer.
+        rows: rows for which logits are computed.
+        pairs: (query, key) attention pairs in one layer.
     """
 
     tokens: int = 0
@@ -40,7 +40,7 @@ class ComputeCounts:
 
 @dataclass(frozen=True, slots=True)
 class FlopRates:
-    """Floating-point operations of a model: per token, per row of logits, per pair of attention in all layers."""
+    """FLOPs of a model: per token, per row of logits, per attention pair in all layers."""
 
     token: float
     row: float
@@ -51,7 +51,7 @@ class FlopRates:
 
 
 def tree_counts(tree: PrefixTree) -> ComputeCounts:
-    """What reading a whole tree takes: the least possible, as every distinct prefix is read once."""
+    """Cost of a prefix tree: the minimum, as every distinct prefix is computed once."""
     lengths = np.array([segment.end - segment.start for segment in tree.segments], dtype=np.int64)
     depths = np.array([segment.depth for segment in tree.segments], dtype=np.int64)
     pairs = int((lengths * (depths + 1) + lengths * (lengths - 1) // 2).sum())
@@ -59,12 +59,12 @@ def tree_counts(tree: PrefixTree) -> ComputeCounts:
 
 
 def pack_counts(positions: npt.NDArray[np.int64], rows: int) -> ComputeCounts:
-    """What reading a pack takes: each row looks at itself and at everything on its path."""
+    """Cost of a pack: each row attends to itself and to its whole path."""
     return ComputeCounts(len(positions), rows, int(positions.sum()) + len(positions))
 
 
 def unshared_counts(texts: Iterable[EncodedText]) -> ComputeCounts:
-    """What reading takes when every text is read by itself."""
+    """Cost without prefix sharing."""
     total = ComputeCounts()
     for text in texts:
         length = len(text.ids) - 1
@@ -73,7 +73,7 @@ def unshared_counts(texts: Iterable[EncodedText]) -> ComputeCounts:
 
 
 def flop_rates(module: Any) -> FlopRates:
-    """The operations of a model, counted from its matrices; also for a model without memory (`meta`)."""
+    """FLOPs of a model, counted from its weight matrices; also for a model on the `meta` device."""
     config = module.config.get_text_config()
     inputs = module.get_input_embeddings()
     outputs = module.get_output_embeddings()
@@ -98,17 +98,17 @@ _CHOSEN = ("num_experts_per_tok", "top_k_experts")
 
 @dataclass(slots=True)
 class Meter:
-    """Counts what a model reads and writes against what lies ahead.
+    """Counts completed against planned work.
 
     Attributes:
-        rates: its operations.
-        listener: told after every step.
-        ahead: reading in all.
-        done: reading done.
-        written: tokens written.
-        most: most tokens that the prompts still open may write.
-        ended: (tokens, limits) of the answers that have ended.
-        seconds: time spent reading and writing.
+        rates: FLOPs of the model.
+        listener: receives progress after every step.
+        planned: planned scoring and prefill.
+        done: completed scoring and prefill.
+        generated: tokens generated.
+        most: maximum number of tokens that unfinished prompts may generate.
+        ended: (tokens, limits) of finished answers.
+        seconds: time spent in forward passes.
     """
 
     rates: FlopRates
@@ -129,7 +129,7 @@ class Meter:
         self.report_progress()
 
     def end(self, tokens: int, limit: int) -> None:
-        """An answer has ended: those still open are expected to be as long, in proportion to their limits."""
+        """Counts a finished answer; unfinished ones are expected to use the same share of their limits."""
         self.most -= limit
         self.ended = self.ended[0] + tokens, self.ended[1] + limit
 
@@ -147,7 +147,7 @@ class Meter:
 
     @property
     def expected(self) -> float:
-        """Tokens that will have been written in the end."""
+        """Expected total number of generated tokens."""
         tokens, limits = self.ended
         share = (tokens + EXPECTED_LENGTH_SHARE * self.most * 0.1) / max(limits + self.most * 0.1, 1)
         return max(tokens + share * self.most, self.generated)

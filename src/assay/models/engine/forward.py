@@ -1,6 +1,6 @@
-"""A network that reads packs: one forward pass per pack, over the path it remembers.
+"""Packed forward passes: one pass per pack of a prefix tree, over the KV cache of the current path.
 
-Takes packs of a prefix tree, in order; gives the last hidden states (or logits) of the rows asked for.
+Takes packs of a prefix tree, in order; gives the last hidden states (or logits) of the requested rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from assay.models.engine.c_kernels import CKernels
 from assay.models.engine.packs import Pack
 from assay.models.engine.prefix_tree import IntArray
 from assay.models.engine.vocabulary_head import OutputLayer, PrecomputedLogits, find_output_layer
-from assay.models.hf.decoder.network import Network, quiet
+from assay.models.loading.network import Network
+from assay.models.runtime import quiet
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,16 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class TreeReader:
-    """Reads packs one after the other.
+    """Runs packed forward passes one after the other.
 
     Attributes:
         network: the model.
-        head: its last layer, or a stand-in when the model makes its logits itself.
-        layers: how often a forward pass calls attention.
-        length_threshold: length from which on the model treats all positions of a batch in another way.
-        stock: name of the attention that the model was loaded with.
-        loops: compiled loops for attention, where there are any.
-        path: keys and values from the root to the last row read.
+        head: its output layer, or a placeholder if the model computes its own logits.
+        layers: number of attention calls per forward pass.
+        length_threshold: length above which the model treats all positions of a batch differently.
+        stock: name of the attention implementation that the model was loaded with.
+        c_kernels: C kernels for attention, if available.
+        path: KV cache from the root to the last computed row.
     """
 
     network: Network
@@ -42,17 +43,17 @@ class TreeReader:
     layers: int
     length_threshold: int | None = None
     stock: str = "sdpa"
-    loops: CKernels | None = None
+    c_kernels: CKernels | None = None
     path: PrefixCache = field(default_factory=PrefixCache)
 
     def read(self, pack: Pack, wanted: IntArray, key_value_hook: KeyValueHook | None = None, reach: int = 0) -> Tensor:
-        """Forwards a pack; the path then leads to its last row. Nothing changes when it fails.
+        """Forwards a pack; the path then ends at its last row. On failure nothing changes.
 
         Args:
-            pack: comes right after the pack read before.
-            wanted: rows of the pack, one line of the result for each.
-            tap: told of the keys and values of each layer.
-            reach: length of the longest text that the pack is a part of.
+            pack: the successor of the previous pack.
+            wanted: rows of the pack to return.
+            key_value_hook: receives the keys and values of each layer.
+            reach: length of the longest text in the tree.
         """
         import torch
 
@@ -62,28 +63,37 @@ class TreeReader:
         joining = torch.from_numpy(pack.path).to(device)
         shares = device.type == "cpu"
         entry = PackAttention(
-            pack, self.path, device, dtype, shares, positions, joining, key_value_hook=key_value_hook, loops=self.loops
+            pack=pack,
+            path=self.path,
+            device=device,
+            dtype=dtype,
+            shares=shares,
+            positions=positions,
+            joining=joining,
+            key_value_hook=key_value_hook,
+            c_kernels=self.c_kernels,
         )
         ids = torch.from_numpy(pack.tokens).long().to(device)
         rows = torch.from_numpy(wanted).to(device)
         if self.length_threshold is not None and reach > self.length_threshold:
-            # Such a model looks for the last position in what it reads now. One more row has it; no row looks there.
+            # Such a model looks for the maximum position in its input: one extra row provides it, and no row attends to
+            # it.
             ids = torch.cat([ids, ids[-1:]])
             positions = torch.cat([positions, positions.new_tensor([reach - 1])])
         with attention.answering_attention(entry), torch.inference_mode():
             states = self.forward(ids, positions, rows)
             if len(entry.staged) != self.layers:
                 raise Unsupported(f"attention was called {len(entry.staged)} times for {self.layers} layers")
-            self.path.extend(pack.kept, entry.staged)
+            self.path.extend(pack.cached, entry.staged)
         return states
 
     def forward(self, ids: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
-        """One pass of the model over a row of ids; states (or logits) of the rows asked for."""
+        """One forward pass over a row of ids; gives states (or logits) of the requested rows."""
         module = self.network.module
         given = {
             "input_ids": ids[None],
             "position_ids": positions[None],
-            # All ones: without it, transformers takes a jump of positions for another document.
+            # All ones: otherwise transformers takes a jump in positions for a document boundary.
             "attention_mask": ids.new_ones(1, len(ids)),
             "use_cache": False,
         }
@@ -99,7 +109,7 @@ class TreeReader:
 
 @contextmanager
 def using_attention(network: Network, name: str = attention.NAME) -> Iterator[None]:
-    """The model uses this attention while this lasts, ours by default; then what it used before."""
+    """Switches the model's attention implementation, by default to the engine's, and restores it afterwards."""
     module = network.module
     before = module.config._attn_implementation
     attention.register()
@@ -116,19 +126,19 @@ def make_reader(network: Network) -> TreeReader:
     """A reader for a network.
 
     Raises:
-        Unsupported: when the model's design rules packs out, with the reason.
+        Unsupported: if the architecture does not support packed sequences, with the reason.
     """
     module = network.module
     config = module.config.get_text_config()
     if module.training:
         raise Unsupported("it is in training mode")
     if getattr(module, "_is_stateful", False):
-        raise Unsupported("it carries a state from token to token, which cannot branch inside a row")
+        raise Unsupported("it has a recurrent state, which cannot branch inside a row")
     if not getattr(module, "_can_set_attn_implementation", lambda: True)():
         raise Unsupported("it does not call attention through transformers' interface")
     for known in (module.forward, module.base_model.forward):
         if "position_ids" not in inspect.signature(known).parameters:
-            raise Unsupported("it takes no positions")
+            raise Unsupported("it does not take position ids")
     kinds = rope_kinds(config)
     if "dynamic" in kinds:
         raise Unsupported("its positions depend on the longest text in a batch (dynamic rope)")
@@ -140,7 +150,7 @@ def make_reader(network: Network) -> TreeReader:
 
 
 def rope_kinds(config: Any) -> dict[str, dict[str, Any]]:
-    """The kinds of rotary positions (`default`, `linear`, `dynamic`, `longrope`, …) with their settings."""
+    """RoPE types (`default`, `linear`, `dynamic`, `longrope`, …) with their settings."""
     found = dict(getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {})
     # Some models have one entry per layer type.
     entries = [entry for entry in found.values() if isinstance(entry, dict)] or [found]
@@ -148,12 +158,12 @@ def rope_kinds(config: Any) -> dict[str, dict[str, Any]]:
 
 
 def depends_on_batch_length(network: Network) -> bool:
-    """Whether the longest text of a batch decides about the positions of all."""
+    """Whether position embeddings depend on the longest text in the batch."""
     return not {"dynamic", "longrope"}.isdisjoint(rope_kinds(network.module.config.get_text_config()))
 
 
 def reset_dynamic_rope(network: Network) -> None:
-    """Has dynamic positions start anew with every pass; else they keep to the longest text that was ever read."""
+    """Resets dynamic RoPE before every pass; otherwise it stays scaled to the longest text seen so far."""
     for layer in network.module.modules():
         if hasattr(layer, "original_max_seq_len") and hasattr(layer, "max_seq_len_cached"):
             layer.register_forward_pre_hook(_reset_rope)

@@ -1,8 +1,8 @@
-"""Dictation: whether a model that writes beside others has the logits that it has alone.
+"""Generation probe: compares the logits of batched generation with those of each prompt alone, by forced decoding.
 
-Takes a way of writing; gives the reason why it cannot be used, or None. A few given tokens are written after prompts of
-different lengths, and the logits before each are compared with those of `generate` for one prompt, so that padding,
-masks, positions and caches that leak from one row into another show before any text is written.
+Takes a generation backend; gives the reason why it cannot be used, or None. A few fixed tokens are decoded after
+prompts of different lengths, and the logits before each are compared with those of `generate` for one prompt, so that
+leaks between rows through padding, masks, positions or caches show before any text is generated.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from assay.models.engine.continuous_batching import QueuedPrompt, SlotGenerator
 from assay.models.engine.length_limits import find_leak
 from assay.models.engine.probe import LogitsByPrefix, has_window, logits_gap, make_probe
 from assay.models.engine.token_sampling import TokenSampler
-from assay.models.hf.batching import attempt
-from assay.models.hf.decoder.network import Network
-from assay.models.hf.generation import TextGenerator, generate_rows
-from assay.models.hf.stop_criteria import StopCriteria
-from assay.models.hf.tokenization import EncodedPrompt, Tokenizer
+from assay.models.inference.batching import attempt
+from assay.models.inference.generation import TextGenerator, generate_rows
+from assay.models.inference.stop_criteria import StopCriteria
+from assay.models.loading.network import Network
+from assay.models.tokens.tokenization import EncodedPrompt, Tokenizer
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Tokens that are dictated; lengths of the shortest prompt, of one that is a little longer, and of long ones in slots.
-# Beside a padded prompt stands one as long as the probe; where the model has a window, more are.
+# Number of forced tokens; lengths of the shortest prompt, of a slightly longer one, and of long ones in slots. A padded
+# prompt shares its batch with one as long as the probe; with a sliding window, more prompts are long.
 FORCED_TOKENS = 3
 SHORT, LONGER, LONG = 9, 13, 36
-# Settings of generation_config.json that would change the logits by what stands in the padding.
+# Neutral values for settings of generation_config.json that would make logits depend on padding.
 PLAIN: dict[str, Any] = {"do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0}
 
 
 @dataclass(frozen=True, slots=True)
 class NullTokenizer:
-    """Stands for a tokenizer while dictated tokens, which are not text, are written."""
+    """Placeholder tokenizer for forced tokens, which are not text."""
 
     pad_token_id: int
     eos_token_id: int | None = None
@@ -49,18 +49,18 @@ class NullTokenizer:
 
 @dataclass(slots=True)
 class ForcedDecoding:
-    """A batch of `generate` that is given its tokens.
+    """Logits processor of `generate` that forces given tokens.
 
     Attributes:
-        texts: ids of prompts and of what is dictated, one per row.
-        found: logits by the ids that they follow.
+        texts: ids of each row: prompt and forced tokens.
+        found: logits by preceding ids.
     """
 
     texts: Sequence[tuple[int, ...]]
     found: LogitsByPrefix = field(default_factory=dict)
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """The scores of `generate`, with all tokens ruled out but the dictated ones; rows are padded on the left."""
+        """Scores of `generate` with all tokens masked but the forced ones; rows are padded on the left."""
         import torch
 
         count = input_ids.shape[1] - max(len(text) for text in self.texts) + FORCED_TOKENS
@@ -74,7 +74,7 @@ class ForcedDecoding:
 
 @dataclass(slots=True)
 class ForcedSampler(TokenSampler):
-    """Picks what is dictated to one row, in slots; keeps the logits by the ids that they follow."""
+    """Returns the forced tokens of one row in continuous batching, and records logits by preceding ids."""
 
     text: tuple[int, ...] = ()
     found: LogitsByPrefix = field(default_factory=dict)
@@ -89,7 +89,7 @@ class ForcedSampler(TokenSampler):
 
 
 def make_rows(network: Network, max_length: int, ends: Collection[int]) -> list[tuple[int, ...]]:
-    """The probe without tokens that end an answer; nothing where its texts are too short to be written after."""
+    """The probe texts without EOS tokens; empty if they are too short."""
     probe = make_probe(network, max_length)
     if min(len(text.ids) for text in probe) < SHORT + FORCED_TOKENS:
         return []
@@ -98,34 +98,34 @@ def make_rows(network: Network, max_length: int, ends: Collection[int]) -> list[
     return [tuple(spare if token in ends else token for token in text.ids) for text in probe]
 
 
-def check_slots(text_generator: SlotGenerator, max_length: int) -> str | None:
-    """Why answers cannot be written in slots; the logits must be those of `generate` for the same prompts alone.
+def check_slots(slot_generator: SlotGenerator, max_length: int) -> str | None:
+    """Why continuous batching cannot be used, or None; its logits must equal those of `generate` for each prompt alone.
 
-    A long prompt, one that shares most of its tokens, and a short one are written together; the last two are compared.
+    A long prompt, one that shares most of its tokens, and a short one run together; the last two are compared.
     """
-    network = text_generator.reader.network
-    rows = make_rows(network, max_length, text_generator.text_generator.end_ids)
+    network = slot_generator.reader.network
+    rows = make_rows(network, max_length, slot_generator.text_generator.end_ids)
     if not rows:
         return None
     start = 0 if has_window(network) else max(len(rows[0]) - LONG - FORCED_TOKENS, 0)
     texts = [rows[0][start:], rows[1][start:], _last(rows[-1], SHORT)]
-    undecoded = _with_null_tokenizer(text_generator.text_generator)
+    undecoded = _with_null_tokenizer(slot_generator.text_generator)
     truth = _alone(undecoded, texts[1:])
-    kept: LogitsByPrefix = {}
+    logits: LogitsByPrefix = {}
     queue = [
-        QueuedPrompt(_prompt(number, text), partial(ForcedSampler, text=text, found=kept))
+        QueuedPrompt(_prompt(number, text), partial(ForcedSampler, text=text, found=logits))
         for number, text in enumerate(texts)
     ]
-    answers = attempt(lambda: list(replace(text_generator, text_generator=undecoded).write(queue)))
-    found = answers if isinstance(answers, Failure) else kept
+    answers = attempt(lambda: list(replace(slot_generator, text_generator=undecoded).generate(queue)))
+    found = answers if isinstance(answers, Failure) else logits
     return _reason("slots differ from single rows", truth, found, logits_tolerance(network))
 
 
 def check_padding(text_generator: TextGenerator, max_length: int) -> str | None:
-    """Why prompts cannot be padded on the left; the logits must be those of `generate` for the same prompts alone.
+    """Why left-padded batches cannot be used, or None; logits must equal those of `generate` for each prompt alone.
 
-    Two prompts, one of them longer than a window where there is one, are written beside a longer one, which needs no
-    padding. Rows of one length show what rounding alone changes.
+    Two prompts, one longer than the sliding window if there is one, run with a longer one that needs no padding. Rows
+    of equal length measure the effect of rounding alone.
     """
     network = text_generator.network
     rows = make_rows(network, max_length, text_generator.end_ids)
@@ -144,7 +144,7 @@ def check_padding(text_generator: TextGenerator, max_length: int) -> str | None:
 
 
 def _last(row: tuple[int, ...], length: int) -> tuple[int, ...]:
-    """A prompt of some tokens from the end of a row, with what is dictated."""
+    """The last `length` tokens of a row as a prompt, with the forced tokens."""
     return row[-length - FORCED_TOKENS :]
 
 
@@ -163,7 +163,7 @@ def _alone(text_generator: TextGenerator, texts: Sequence[tuple[int, ...]]) -> L
 
 
 def _force_decode(text_generator: TextGenerator, texts: Sequence[tuple[int, ...]]) -> LogitsByPrefix:
-    """The logits before each dictated token, by transformers' own `generate` over one batch."""
+    """The logits before each forced token, from transformers' `generate` over one batch."""
     batch = [_prompt(number, text) for number, text in enumerate(texts)]
     inputs, start = text_generator.inputs(batch)
     forced = ForcedDecoding(texts)
@@ -177,10 +177,10 @@ def _prompt(number: int, text: tuple[int, ...]) -> EncodedPrompt:
 
 
 def _reason(what: str, truth: LogitsByPrefix | Failure, found: LogitsByPrefix | Failure, allowed: float) -> str | None:
-    """What is wrong with logits; None when they are near enough."""
+    """How logits differ; None if they are close enough."""
     for rows in (truth, found):
         if isinstance(rows, Failure):
-            return f"writing fails: {rows.message}"
+            return f"generation fails: {rows.message}"
     assert not isinstance(truth, Failure) and not isinstance(found, Failure)
     gap = logits_gap(truth, found)
     return None if gap <= allowed else f"{what} by {gap:.1g} of the spread of logits"

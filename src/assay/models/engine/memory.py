@@ -1,56 +1,53 @@
-"""How much memory there is, and how many tokens may be kept or read at once."""
+"""Memory budget: free memory, and how many tokens may be cached or forwarded at once."""
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.models.hf.config_values import config_number, config_value
+from assay.models.loading.network import config_number, config_value
 
 if TYPE_CHECKING:
     import torch
 
-# Share of the free memory that a model may take with its weights and all that the engine holds beside them.
+# Share of the free memory for the weights and everything else that the engine holds.
 SHARE = 0.5
-# Of what the weights leave of that: packed copies of them, the states of a pack, and the keys of answers.
+# Shares of the rest: packed weights, states of a pack, KV cache of answers.
 PACKED_PART, PACK_PART, SLOTS_PART = 0.4, 0.2, 0.4
-# A CPU is at full speed with this many tokens; a GPU wants more.
+# Pack sizes in tokens that reach full speed.
 CPU_PACK, GPU_PACK = 1024, 8192
 LEAST_PACK = 64
-# Full packs that must be ahead before weights are packed for reading them: packing takes what a few of them gain.
+# Minimum number of full packs ahead before weights are packed for scoring: packing costs what a few packs gain.
 WORTH_PACKING = 6
-# Rows that write at once: more make each step cheaper per token, until attention over their own keys weighs more.
+# Maximum number of slots: more slots make a step cheaper per token, until attention over their own keys dominates.
 MOST_SLOTS = 64
 UNKNOWN = 2 << 30
 NO_LIMIT = 1 << 62
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that can still be had on a device, limits of a container included."""
+    """Free memory of a device in bytes, container limits included."""
     import torch
 
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    return min(_available(), address_room(), *(container_room(folder) for folder in _groups()))
+    return min(_available(), address_space_headroom(), *(cgroup_headroom(folder) for folder in _cgroup_folders()))
 
 
 def memory_budget(module: Any, free: int) -> int:
-    """Bytes that the engine may hold beside the weights.
+    """Memory budget of the engine beside the weights, in bytes.
 
     Args:
         module: the model.
-        free: bytes that could be had before its weights were loaded.
+        free: free memory before the weights were loaded.
     """
     return max(int(SHARE * free) - weight_bytes(module), 0)
 
 
 def weight_bytes(module: Any) -> int:
-    """The weights of a model, tied ones once."""
+    """Size of a model's weights in bytes, tied weights counted once."""
     return sum(weight.numel() * weight.itemsize for weight in module.parameters())
 
 
@@ -61,14 +58,14 @@ def _available() -> int:
     except (OSError, StopIteration, ValueError):
         pass
     try:
-        # Without /proc (macOS): half of what is built in.
+        # Without /proc (macOS): half of the physical memory.
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     except (AttributeError, OSError, ValueError):
         return UNKNOWN
 
 
-def address_room() -> int:
-    """What `ulimit -v` leaves of the address space; more than any machine has when there is no such limit."""
+def address_space_headroom() -> int:
+    """Remaining address space under `ulimit -v`; NO_LIMIT without such a limit."""
     try:
         import resource  # not on Windows
 
@@ -79,8 +76,8 @@ def address_room() -> int:
     return NO_LIMIT if most == resource.RLIM_INFINITY else max(most - pages * resource.getpagesize(), 0)
 
 
-def _groups(listing: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[Path]:
-    """The folders of this process's control group and of those above it."""
+def _cgroup_folders(listing: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[Path]:
+    """Folders of this process's control group and its parents."""
     try:
         lines = listing.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -89,20 +86,20 @@ def _groups(listing: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/f
     return [root / own, *(root / above for above in Path(own).parents)] if own else [root]
 
 
-def container_room(folder: Path = Path("/sys/fs/cgroup")) -> int:
-    """What a control group still allows; more than any machine has when there is none."""
+def cgroup_headroom(folder: Path = Path("/sys/fs/cgroup")) -> int:
+    """Remaining memory of a control group; NO_LIMIT without one."""
     try:
         most = int((folder / "memory.max").read_text(encoding="ascii"))
         used = int((folder / "memory.current").read_text(encoding="ascii"))
         counts = dict(line.split() for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines())
     except (OSError, ValueError):
         return NO_LIMIT
-    # Pages of files that were read, weights for one, count as used but are given up at need.
+    # Page-cache pages, such as weight files, count as used but are reclaimable.
     return max(most - used + int(counts.get("inactive_file", 0)), 0)
 
 
 def peak_bytes(device: torch.device) -> int | None:
-    """The most that this process has held so far, on a CUDA device what its tensors have; None where nothing tells."""
+    """Peak memory of this process so far, on CUDA of its tensors; None if unknown."""
     import torch
 
     if device.type == "cuda":
@@ -115,15 +112,8 @@ def peak_bytes(device: torch.device) -> int | None:
     return most if sys.platform == "darwin" else most * 1024
 
 
-def release_memory() -> None:
-    """Returns memory that is no longer used to the system. glibc keeps blocks of a few megabytes, such as weights."""
-    gc.collect()
-    with suppress(AttributeError, OSError, TypeError):  # no glibc, or not this kind of system
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 def token_bytes(module: Any) -> int:
-    """Keys and values of one token in all layers."""
+    """KV cache size of one token in all layers, in bytes."""
     config = module.config.get_text_config()
     all_heads = config_number(config, "num_attention_heads")
     heads = config_number(config, "num_key_value_heads") or all_heads
@@ -132,7 +122,7 @@ def token_bytes(module: Any) -> int:
 
 
 def pack_bytes(module: Any) -> int:
-    """What a token of a pack takes: keys and values to stage, a few states, the widest layer, scores over many keys."""
+    """Memory per token of a pack: staged keys and values, states, the widest layer, attention scores."""
     config = module.config.get_text_config()
     width = int(config_number(config, "hidden_size"))
     wide = config_value(config, "intermediate_size") or 4 * width
@@ -141,18 +131,18 @@ def pack_bytes(module: Any) -> int:
 
 
 def pack_tokens(module: Any, device: torch.device, room: int) -> int:
-    """Tokens of a pack: what the device is fast with, as far as its states and one layer's work fit.
+    """Number of tokens in a pack: the fastest size for the device, limited by memory.
 
     Args:
         module: the model.
-        device: where it is.
-        room: bytes that the engine may hold.
+        device: its device.
+        room: memory budget in bytes.
     """
     most = CPU_PACK if device.type == "cpu" else GPU_PACK
     return max(min(int(room * PACK_PART) // pack_bytes(module), most), LEAST_PACK)
 
 
 def slots_for(module: Any, length: int, count: int, room: int) -> int:
-    """Rows that may write at once, each with `length` tokens of its own; at least one."""
+    """Number of slots, each with `length` tokens of its own; at least one."""
     fitting = int(room * SLOTS_PART) // max(token_bytes(module) * length, 1)
     return max(min(fitting, count, MOST_SLOTS), 1)

@@ -1,7 +1,7 @@
-"""Packs: slices of a prefix tree that a model reads at once, as one row without padding.
+"""Packed sequences: slices of a prefix tree that are forwarded as one row without padding.
 
-Takes a tree and a number of tokens; gives packs, each cut into blocks of rows with the keys that those rows look at.
-Knows no torch; what is decided here holds for every layer.
+Takes a tree and a range of rows; gives a pack, divided into blocks of rows with the keys that they attend to.
+Independent of torch; the layout is the same for every layer.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ import numpy.typing as npt
 
 from assay.models.engine.prefix_tree import IntArray, PrefixTree, SegmentPiece, pieces
 
-# Rows of a block of several pieces: few enough that what its mask rules out costs little, enough to keep the number of
-# calls small. A piece by itself needs no mask and is a block, however long.
+# Maximum rows of a block of several pieces: small enough that masked pairs cost little, large enough for few calls. A
+# single piece needs no mask and is one block of any length.
 BLOCK_ROWS = 192
-# A block that has this many rows takes in no unrelated piece.
+# A block with this many rows accepts no unrelated piece.
 FULL_ENOUGH = 48
-# From here on a prefix common to the whole pack is attended to by all rows together.
+# Minimum length of a prefix that all rows of a pack attend to together.
 COMMON_PREFIX = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some rows of a pack and the keys they look at.
+    """Some rows of a pack and the keys that they attend to.
 
-    The keys are, in this order: remembered tokens from the pack's common prefix up to `kept`, the rows `ancestors`
-    of the pack, and the block's own rows.
+    The keys are, in this order: cached tokens from the end of the pack's common prefix up to `cached`, the rows
+    `ancestors` of the pack, and the block's own rows.
 
     Attributes:
         start: first row, counted in the pack.
         end: row after the last.
-        kept: how many remembered tokens the block's rows look at, at most.
+        cached: maximum number of cached tokens that the rows attend to.
         ancestors: ranges of rows of the pack.
-        allowed: which row looks at which key; None when row i looks at all keys but the block's rows after i.
+        allowed: which row attends to which key; None if row i attends to all keys but the block's rows after i.
     """
 
     start: int
     end: int
-    kept: int
+    cached: int
     ancestors: tuple[tuple[int, int], ...]
     allowed: npt.NDArray[np.bool_] | None
 
@@ -51,17 +51,17 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Rows `low` to `high` of a tree, read at once.
+    """Rows `low` to `high` of a tree, forwarded together.
 
     Attributes:
         low: first row.
         high: row after the last.
         tokens: their ids.
         positions: their positions.
-        common: how many tokens of the remembered path all rows look at.
-        blocks: the rows, cut into blocks.
-        pieces: the rows, cut by their sequences.
-        kept: how many remembered tokens stay on the path after this pack.
+        common: number of cached tokens that all rows attend to.
+        blocks: the rows, divided into blocks.
+        pieces: the rows, divided by sequence.
+        cached: number of cached tokens that stay on the path after this pack.
         path: rows of the pack that join the path, in order.
     """
 
@@ -72,7 +72,7 @@ class Pack:
     common: int
     blocks: tuple[Block, ...]
     pieces: tuple[SegmentPiece, ...]
-    kept: int
+    cached: int
     path: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -80,7 +80,7 @@ class Pack:
 
 
 def concat_ranges(ranges: Sequence[tuple[int, int]]) -> IntArray:
-    """The numbers of some ranges, one after the other."""
+    """The concatenation of integer ranges."""
     return np.concatenate([np.arange(*bounds) for bounds in ranges]) if ranges else np.zeros(0, dtype=np.int64)
 
 
@@ -89,14 +89,24 @@ def make_pack(tree: PrefixTree, low: int, high: int) -> Pack:
     first = int(np.searchsorted(tree.ends, low, side="right"))
     last_one = int(np.searchsorted(tree.ends, high, side="left"))
     found = tuple(pieces(tree.segments[first : last_one + 1], low, high))
-    common = min(piece.kept for piece in found)
+    common = min(piece.cached for piece in found)
     if common < COMMON_PREFIX:
         common = 0
     positions = concat_ranges([(one.depth, one.depth + one.end - one.start) for one in found])
     last = found[-1]
     path = concat_ranges((*last.ancestors, (last.start, last.end)))
     blocks = tuple(_blocks(found, common))
-    return Pack(low, high, tree.tokens[low:high], positions, common, blocks, found, last.kept, path)
+    return Pack(
+        low=low,
+        high=high,
+        tokens=tree.tokens[low:high],
+        positions=positions,
+        common=common,
+        blocks=blocks,
+        pieces=found,
+        cached=last.cached,
+        path=path,
+    )
 
 
 def _blocks(found: Sequence[SegmentPiece], common: int) -> Iterator[Block]:
@@ -110,7 +120,7 @@ def _blocks(found: Sequence[SegmentPiece], common: int) -> Iterator[Block]:
 
 
 def _joins(piece: SegmentPiece, group: Sequence[SegmentPiece]) -> bool:
-    """Whether a piece goes into the block of the pieces before it: it is small, and it continues one of them."""
+    """Whether a piece joins the block before it: the result is small, and the piece is related or the block short."""
     rows = piece.end - group[0].start
     if rows > BLOCK_ROWS:
         return False
@@ -123,39 +133,39 @@ def _finish(group: Sequence[SegmentPiece], common: int) -> Iterator[Block]:
         yield _masked(group, common)
         return
     piece = group[0]
-    yield Block(piece.start, piece.end, piece.kept, piece.ancestors, None)
+    yield Block(piece.start, piece.end, piece.cached, piece.ancestors, None)
 
 
 def _masked(group: Sequence[SegmentPiece], common: int) -> Block:
     start, end = group[0].start, group[-1].end
-    kept = max(piece.kept for piece in group)
+    cached = max(piece.cached for piece in group)
     outside = sorted({bounds for piece in group for bounds in _before(piece, start)})
     ancestors = tuple(_merged(outside))
-    offset = kept - common
+    offset = cached - common
     columns = concat_ranges((*ancestors, (start, end)))
     place = np.full(end, -1, dtype=np.int64)  # row of the pack → column of the mask
     place[columns] = np.arange(offset, offset + len(columns))
     allowed = np.zeros((end - start, offset + len(columns)), dtype=np.bool_)
     for piece in group:
         own = slice(piece.start - start, piece.end - start)
-        allowed[own, : piece.kept - common] = True
+        allowed[own, : piece.cached - common] = True
         for low, high in piece.ancestors:
             allowed[own, place[low:high]] = True
         size = piece.end - piece.start
         first = int(place[piece.start])
         allowed[own, first : first + size] = np.tri(size, dtype=np.bool_)
-    return Block(start, end, kept, ancestors, allowed)
+    return Block(start, end, cached, ancestors, allowed)
 
 
 def _before(piece: SegmentPiece, start: int) -> Iterator[tuple[int, int]]:
-    """Ancestors outside of a block that begins at `start`."""
+    """Ancestors outside a block that begins at `start`."""
     for low, high in piece.ancestors:
         if low < start:
             yield low, min(high, start)
 
 
 def _merged(ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Overlapping ranges as one; given in order."""
+    """Merges overlapping ranges, given in order."""
     current: tuple[int, int] | None = None
     for low, high in ranges:
         if current is not None and low <= current[1]:

@@ -1,7 +1,7 @@
-"""The prefix tree of many token sequences: sorted sequences and what each shares with the one before.
+"""The prefix tree of many token sequences: sorted sequences, and what each shares with its predecessor.
 
-Takes encoded texts; gives the tree as flat arrays. Its tokens stand in depth-first order, each once, so that any
-slice of them can be read by a model that remembers one path: the one from the root to the token before the slice.
+Takes encoded texts; gives the tree as flat arrays. Its tokens are in depth-first order, each once, so that any slice
+can be forwarded with the KV cache of a single path: the one from the root to the token before the slice.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from assay.models.hf.tokenization import EncodedText
+from assay.models.tokens.tokenization import EncodedText
 
 IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The part of a sequence that no sequence before it has: rows `start` to `end` of the tree.
+    """The part of a sequence that no earlier sequence has: rows `start` to `end` of the tree.
 
     Attributes:
         start: first row.
         end: row after the last.
-        depth: position of the first row in its sequence, which is also how many tokens are shared.
+        depth: position of the first row in its sequence, equal to the number of shared tokens.
     """
 
     start: int
@@ -38,12 +38,12 @@ class PrefixTree:
 
     Attributes:
         tokens: ids in depth-first order; the tree's rows.
-        segments: own parts of the distinct sequences, in order; none is empty.
+        segments: unshared parts of the distinct sequences, in order; none is empty.
         rows: for every scored token of every text, the row that predicts it; texts in the order of `order`.
-        targets: the scored tokens themselves.
-        bounds: where each text's part of `rows` and `targets` begins; one more entry than texts.
-        order: for every text in the order of the tree, its place among the texts given.
-        last_rows: the row after which each text can be answered.
+        targets: the scored tokens.
+        bounds: start of each text in `rows` and `targets`; one more entry than texts.
+        order: for every text in tree order, its index in the input.
+        last_rows: the row that completes each text.
         depth: length of the longest sequence.
         ends: the segments' ends.
     """
@@ -63,7 +63,7 @@ class PrefixTree:
 
 
 def build_tree(texts: Sequence[EncodedText]) -> PrefixTree:
-    """The tree of the texts' inputs; time and memory grow with the number of tokens."""
+    """Builds the tree of the texts' inputs; time and memory are linear in the number of tokens, apart from sorting."""
     # Big-endian bytes compare like the ids themselves, at the speed of memcmp.
     keys = [np.asarray(text.ids[:-1], dtype=">u4").tobytes() for text in texts]
     order = sorted(range(len(texts)), key=keys.__getitem__)
@@ -101,7 +101,7 @@ def build_tree(texts: Sequence[EncodedText]) -> PrefixTree:
 
 
 def _shared(left: bytes, right: bytes) -> int:
-    """How many leading ids two keys have in common."""
+    """Length of the common prefix of two keys, in ids."""
     size = min(len(left), len(right))
     if left[:size] == right[:size]:
         return size // 4
@@ -111,28 +111,30 @@ def _shared(left: bytes, right: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SegmentPiece:
-    """Rows of one segment inside a slice of the tree, and what comes before them.
+    """Rows of one segment inside a slice of the tree, and their ancestors.
 
     Attributes:
         start: first row, counted in the slice.
         end: row after the last.
         depth: position of the first row.
         ancestors: ranges of rows of the slice that the piece continues, nearest the root first.
-        kept: how many tokens of the remembered path it continues; ancestors come after them.
+        cached: number of tokens of the cached path that it continues; ancestors come after them.
     """
 
     start: int
     end: int
     depth: int
     ancestors: tuple[tuple[int, int], ...]
-    kept: int
+    cached: int
 
 
 def pieces(segments: Sequence[Segment], low: int, high: int) -> Iterator[SegmentPiece]:
-    """The slice `low` to `high` of a tree as pieces; the path to row `low` - 1 is remembered from before.
+    """The slice `low` to `high` of a tree as pieces; the path to row `low` - 1 is cached.
 
     Args:
-        segments: the segments that have rows in the slice, in order.
+        segments: the segments with rows in the slice, in order.
+        low: first row.
+        high: row after the last.
     """
     trail: list[tuple[int, int, int]] = []  # (depth, first row in the slice, rows) of the path inside the slice
     for segment in segments:
@@ -143,8 +145,8 @@ def pieces(segments: Sequence[Segment], low: int, high: int) -> Iterator[Segment
         if trail:
             top, first, rows = trail[-1]
             trail[-1] = (top, first, min(rows, depth - top))
-        kept = trail[0][0] if trail else depth
+        cached = trail[0][0] if trail else depth
         yield SegmentPiece(
-            start - low, end - low, depth, tuple((first, first + rows) for _, first, rows in trail), kept
+            start - low, end - low, depth, tuple((first, first + rows) for _, first, rows in trail), cached
         )
         trail.append((depth, start - low, end - start))

@@ -1,7 +1,7 @@
-"""The probe: texts of random tokens, read in every way that a model may be asked.
+"""The scoring probe: texts of random tokens, scored with every backend.
 
-Takes a network; gives, for each way, log-likelihoods and logits that can be compared. Logits are compared row by row
-and in proportion to their own spread, so that a wrong mask, position or scale shows in a model whose logits are small.
+Takes a network; gives comparable log-likelihoods and logits per backend. Logits are compared row by row, relative to
+their standard deviation, so that a wrong mask, position or scale also shows in a model with small logits.
 """
 
 from __future__ import annotations
@@ -21,34 +21,33 @@ from assay.models.engine.packs import make_pack
 from assay.models.engine.prefix_tree import IntArray, PrefixTree
 from assay.models.engine.tree_scoring import TreeScorer
 from assay.models.engine.vocabulary_head import token_logprobs
-from assay.models.hf.batching import Batching, BatchLimit, attempt
-from assay.models.hf.config_values import config_number, config_value
-from assay.models.hf.decoder.network import Network
-from assay.models.hf.likelihood import score_pairs
-from assay.models.hf.tokenization import EncodedText
+from assay.models.inference.batching import Batching, BatchLimit, attempt
+from assay.models.inference.likelihood import score_pairs
+from assay.models.loading.network import Network, config_number, config_value
+from assay.models.tokens.tokenization import EncodedText
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-# A trunk, branches and twigs, longer than a window where that is affordable.
+# Lengths of a tree with two levels of branches; longer than a sliding window if affordable.
 TRUNK, BRANCH, TWIG = 72, 5, 4
 LONGEST_TRUNK = 320
 PACK = 48
-# Numbers of logits that are kept of one way of reading: 16 MB.
+# Logits stored per backend: 16 MB.
 ELEMENTS = 1 << 22
 LEAST_ROWS = 8
 
-# Logits by the ids that they follow.
+# Logits by preceding ids.
 LogitsByPrefix = dict[tuple[int, ...], "Tensor"]
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What one way of reading gave.
+    """Probe results of one backend.
 
     Attributes:
         values: log-likelihood per token of every text.
-        logits: logits by the ids that they follow.
+        logits: logits by preceding ids.
     """
 
     values: Sequence[float]
@@ -57,12 +56,12 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class ProbeDifference:
-    """How far two ways of reading differ.
+    """Difference between two backends.
 
     Attributes:
         value: largest difference of a text's log-likelihood per token.
-        logits: mean difference of a row of logits: its root mean square as a share of the row's spread. The mean, as in
-            narrow formats rounding sends a token to other experts now and then, which changes its row altogether.
+        logits: mean over rows of the RMS difference of logits, relative to the row's standard deviation. The mean,
+            because in 16-bit types rounding sometimes routes a token to other experts, which changes its whole row.
     """
 
     value: float
@@ -70,7 +69,7 @@ class ProbeDifference:
 
 
 def make_probe(network: Network, max_length: int) -> list[EncodedText]:
-    """Texts of random tokens with two levels of branches, every token scored."""
+    """Texts of random tokens in a tree with two levels of branches, every token scored."""
     config = network.module.config.get_text_config()
     generator = random.Random(0)
     vocabulary = int(config_number(config, "vocab_size"))
@@ -91,7 +90,7 @@ def make_probe(network: Network, max_length: int) -> list[EncodedText]:
 
 
 def has_window(network: Network) -> bool:
-    """Whether the probe is longer than a window of the model."""
+    """Whether the probe exceeds the model's sliding window."""
     window = _window(network.module.config.get_text_config())
     return window is not None and 2 * window <= LONGEST_TRUNK
 
@@ -105,13 +104,13 @@ def _window(config: Any) -> int | None:
 
 
 def read_rows(network: Network, texts: Sequence[EncodedText], rows: int) -> ProbeResult | str:
-    """In batches of some rows, padded on the right; or what went wrong."""
-    kept: LogitsByPrefix = {}
+    """Probe results of right-padded batches of `rows` rows; or an error message."""
+    stored: LogitsByPrefix = {}
 
     def logits_of(inputs: Sequence[Sequence[int]], positions: Sequence[int]) -> Tensor:
         found = network.logits(inputs, positions)
         for ids, lines in zip(inputs, found, strict=True):
-            _keep(kept, tuple(ids), lines[: len(ids)])
+            _store_logits(stored, tuple(ids), lines[: len(ids)])
         return found
 
     batching = Batching(BatchLimit(rows=rows))
@@ -124,29 +123,29 @@ def read_rows(network: Network, texts: Sequence[EncodedText], rows: int) -> Prob
             return answer.message
         assert isinstance(answer, Logprob)
         values[index] = answer.total / answer.token_count
-    return ProbeResult(values, kept)
+    return ProbeResult(values, stored)
 
 
-def _keep(kept: LogitsByPrefix, ids: tuple[int, ...], lines: Tensor) -> None:
-    """Keeps the last rows of a text, as many as are affordable; one line per position."""
-    for index in _kept_places(len(ids), lines.shape[-1]):
-        # A copy: a view would keep the logits of the whole text.
-        kept[ids[: index + 1]] = lines[index].float().cpu().clone()
+def _store_logits(stored: LogitsByPrefix, ids: tuple[int, ...], lines: Tensor) -> None:
+    """Stores logits of the last positions of a text, as many as are affordable."""
+    for index in _stored_positions(len(ids), lines.shape[-1]):
+        # A copy: a view would keep the logits of the whole text alive.
+        stored[ids[: index + 1]] = lines[index].float().cpu().clone()
 
 
-def _kept_places(length: int, columns: int) -> range:
+def _stored_positions(length: int, columns: int) -> range:
     return range(max(length - max(ELEMENTS // (4 * columns), LEAST_ROWS), 0), length)
 
 
 def read_tree(reader: TreeReader, texts: Sequence[EncodedText], most_tokens: int = PACK) -> ProbeResult | str:
-    """In packs of a few tokens; or what went wrong.
+    """Probe results of small packed sequences; or an error message.
 
     Args:
-        reader: reads them.
-        texts: all of whose tokens are scored.
-        most_tokens: most tokens of a pack.
+        reader: runs the packs.
+        texts: texts with all tokens scored.
+        most_tokens: maximum number of tokens in a pack.
     """
-    kept: LogitsByPrefix = {}
+    stored: LogitsByPrefix = {}
     values = [math.nan] * len(texts)
 
     def work() -> None:
@@ -156,29 +155,29 @@ def read_tree(reader: TreeReader, texts: Sequence[EncodedText], most_tokens: int
             for number, index in enumerate(scoring_group.tree.order):
                 text, own = scoring_group.texts[int(index)], slice(*scoring_group.tree.bounds[number : number + 2])
                 values[text.index] = math.fsum(scores[own]) / text.scored
-                for position in _kept_places(len(text.inputs), reader.head.columns):
-                    kept[text.inputs[: position + 1]] = logits[int(scoring_group.tree.rows[own][position])]
+                for position in _stored_positions(len(text.inputs), reader.head.columns):
+                    stored[text.inputs[: position + 1]] = logits[int(scoring_group.tree.rows[own][position])]
 
     with using_attention(reader.network):
         failure = attempt(work)
     reader.path.clear()
-    return failure.message if isinstance(failure, Failure) else ProbeResult(values, kept)
+    return failure.message if isinstance(failure, Failure) else ProbeResult(values, stored)
 
 
 def _read_packs(
     reader: TreeReader, tree: PrefixTree, most_tokens: int
 ) -> tuple[npt.NDArray[np.float64], dict[int, Tensor]]:
-    """The log-probability of every scored token of a tree, and the logits of the rows that are kept."""
+    """The log-probability of every scored token of a tree, and the logits of the stored rows."""
     import torch
 
     scores = np.zeros(len(tree.rows))
     lines: dict[int, Tensor] = {}
-    wanted = _kept_rows(tree, reader.head.columns)
+    wanted = _stored_rows(tree, reader.head.columns)
     reader.path.clear()
     for low in range(0, len(tree), most_tokens):
         high = min(low + most_tokens, len(tree))
         states = reader.read(make_pack(tree, low, high), np.arange(high - low), reach=tree.depth)
-        # A copy: what a model has made itself is worked on in place by `token_logprobs`.
+        # A copy: `token_logprobs` modifies precomputed logits in place.
         rows = wanted[(wanted >= low) & (wanted < high)]
         with torch.inference_mode():
             logits = reader.head.block(states[torch.from_numpy(rows - low)], 0, reader.head.columns).float().cpu()
@@ -186,19 +185,19 @@ def _read_packs(
         pairs = np.flatnonzero((tree.rows >= low) & (tree.rows < high))
         pairs = pairs[np.argsort(tree.rows[pairs], kind="stable")]
         which, targets = torch.from_numpy(tree.rows[pairs] - low), torch.from_numpy(tree.targets[pairs])
-        scores[pairs] = token_logprobs(reader.head, states, which, targets, loops=reader.loops).values.numpy()
+        scores[pairs] = token_logprobs(reader.head, states, which, targets, c_kernels=reader.c_kernels).values.numpy()
     return scores, lines
 
 
-def _kept_rows(tree: PrefixTree, columns: int) -> IntArray:
-    """The rows of a tree, all of whose tokens are scored, whose logits are kept."""
+def _stored_rows(tree: PrefixTree, columns: int) -> IntArray:
+    """Rows whose logits are stored; all tokens of the tree are scored."""
     ends = zip(tree.bounds[:-1], tree.bounds[1:], strict=True)
-    kept = [tree.rows[low:high][_kept_places(high - low, columns)] for low, high in ends]
-    return np.unique(np.concatenate(kept))
+    stored = [tree.rows[low:high][_stored_positions(high - low, columns)] for low, high in ends]
+    return np.unique(np.concatenate(stored))
 
 
 def compare(truth: ProbeResult, found: ProbeResult | str) -> ProbeDifference:
-    """How far one way of reading is from another; infinitely far where a number is missing."""
+    """The difference between two results; infinite if a value is missing."""
     if isinstance(found, str):
         return ProbeDifference(math.inf, math.inf)
     differences = (abs(left - right) for left, right in zip(truth.values, found.values, strict=True))
@@ -207,14 +206,14 @@ def compare(truth: ProbeResult, found: ProbeResult | str) -> ProbeDifference:
 
 
 def logits_gap(truth: LogitsByPrefix, found: LogitsByPrefix) -> float:
-    """The mean difference of a row of logits, as a share of that row's spread; infinite when a row is missing."""
+    """Mean relative RMS difference of rows of logits; infinite if a row is missing."""
     import torch
 
     if truth.keys() - found.keys():
         return math.inf
     shares: list[float] = []
     for ids, right in truth.items():
-        # Infinite logits rule tokens out; less each other they would be no number.
+        # Masked tokens have infinite logits, whose difference would be NaN.
         off = torch.where(found[ids] == right, 0.0, found[ids] - right)
         spread = float(right[right.isfinite()].std()) if len(right) > 1 else 1.0
         shares.append(float(off.square().mean().sqrt()) / max(spread, 1e-30))

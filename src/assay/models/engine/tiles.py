@@ -1,7 +1,7 @@
-"""Small blocks of attention, cut into tiles of few rows, each with only the keys that its rows look at.
+"""Tiled attention: small blocks divided into tiles of few rows, each with only the keys that its rows attend to.
 
-Tiles are read by the compiled loops where there are any, else by the kernel: those of one width are one call, so that
-neither masked keys nor the number of calls cost much.
+Tiles are computed by the C kernels if available, else by batched kernel calls, one per tile width, so that neither
+masked keys nor the number of calls cost much.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-# Rows of a tile, and how many it must have before it takes in no unrelated row.
+# Maximum rows of a tile, and the size from which it accepts no unrelated row.
 TILE_ROWS, TILE_ENOUGH = 32, 16
-# Most keys of a block that is cut into tiles.
+# Maximum number of keys of a block that is tiled.
 TILE_KEYS = 256
-# Widths are multiples of this many keys, which vector units like; fewer tiles than this take the next width.
+# Tile widths are multiples of WIDTH_STEP keys, for vector units; groups of fewer than LEAST_TILES use the next width.
 WIDTH_STEP, LEAST_TILES = 16, 4
 
 
 @dataclass(frozen=True, slots=True)
 class SparseBlock:
-    """A few rows and what they look at.
+    """A few rows and the keys that they attend to.
 
     Attributes:
-        start: first of the rows, counted in the pack.
-        keys: places among the path's tokens and, behind them, the pack's rows.
-        allowed: which row looks at which key.
+        start: first row, counted in the pack.
+        keys: indices into the path's tokens followed by the pack's rows.
+        allowed: which row attends to which key.
     """
 
     start: int
@@ -44,7 +44,7 @@ class SparseBlock:
     allowed: npt.NDArray[np.bool_]
 
     def tiles(self) -> Iterator[SparseBlock]:
-        """The same, a few rows at a time, without the keys that none of them looks at."""
+        """Divides the block into tiles, without the keys that none of a tile's rows attends to."""
         low = 0
         while low < len(self.allowed):
             high = self._end(low)
@@ -54,7 +54,7 @@ class SparseBlock:
             low = high
 
     def _end(self, low: int) -> int:
-        """Where a tile that begins at row `low` ends: when it is full, or before a row that looks at none of it."""
+        """The end of a tile that begins at row `low`: when it is full, or before a row that attends to none of it."""
         rows = len(self.allowed)
         own = self.allowed.shape[1] - rows  # a block's own rows are its last keys
         for row in range(low + TILE_ENOUGH, min(low + TILE_ROWS, rows)):
@@ -68,40 +68,40 @@ class Tiles:
     """The tiles of a pack under one mask.
 
     Attributes:
-        looks: the tiles.
-        length: tokens of the path.
-        dtype: number format of the masks.
-        device: where tensors go.
-        loops: read tiles whose numbers they know; None for the kernel only.
+        sparse_blocks: the tiles.
+        length: number of tokens on the path.
+        dtype: data type of the masks.
+        device: device of the tensors.
+        c_kernels: used for supported dtypes; None for the torch kernel only.
     """
 
     sparse_blocks: Sequence[SparseBlock]
     length: int
     dtype: torch.dtype
     device: torch.device
-    loops: CKernels | None = None
+    c_kernels: CKernels | None = None
     _table: TileTable | None = None
     _batches: Batches | None = None
 
     @property
     def count(self) -> int:
-        """How many rows of the pack are answered here."""
+        """Number of rows covered by the tiles."""
         return sum(len(sparse_block.allowed) for sparse_block in self.sparse_blocks)
 
     def attend(
         self, kernel: Kernel, query: Tensor, own: Pair, path: Pair, output: Tensor, weight: Tensor | None
     ) -> None:
-        """Fills in what the rows see.
+        """Computes attention of all tiles into `output`.
 
         Args:
-            kernel: scale and soft-capping.
+            kernel: scale and soft cap.
             query: queries of all rows of the pack, (1, heads, rows, width).
             own: keys and values of the pack's rows.
             path: keys and values of the path.
-            output: (rows, heads, width), to be filled in.
-            weight: (heads, rows), to be filled in too; None where it is not wanted.
+            output: (rows, heads, width), filled in.
+            weight: log-sum-exps (heads, rows), filled in; None if not needed.
         """
-        if self.loops is not None and kernel.softcap is None and can_attend(query, own, path, output, weight):
+        if self.c_kernels is not None and kernel.softcap is None and can_attend(query, own, path, output, weight):
             if self._table is None:
                 parts = zip(
                     *(
@@ -111,7 +111,9 @@ class Tiles:
                     strict=True,
                 )
                 self._table = TileTable(*parts)
-            self.loops.attend(self._table, query, own, path, output, weight, kernel.scale)
+            self.c_kernels.attend(
+                self._table, query=query, own=own, path=path, output=output, weight=weight, scale=kernel.scale
+            )
             return
         if self._batches is None:
             self._batches = batch_tiles(self.sparse_blocks, self.length, self.dtype, self.device)
@@ -120,14 +122,14 @@ class Tiles:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Tiles as batches of the kernel, one per width.
+    """Tiles as batches for the torch kernel, one per width.
 
     Attributes:
-        rows: the rows of all tiles; a tile that has fewer repeats its last.
-        keys: the keys of all tiles among the pack's rows, tile by tile; a narrower tile repeats its first.
-        places: which of them are not those, but tokens of the path.
-        remembered: these tokens.
-        biases: what is ruled out, of shape (tiles, 1, rows, width) for each batch.
+        rows: the rows of all tiles; a smaller tile repeats its last row.
+        keys: the keys of all tiles among the pack's rows, tile by tile; a narrower tile repeats its first key.
+        cached_positions: entries of `keys` that are tokens of the path instead.
+        cached: these tokens.
+        biases: additive masks of shape (tiles, 1, rows, width), one per batch.
     """
 
     rows: Tensor
@@ -162,7 +164,7 @@ class Batches:
             else:
                 found, weights = kernel(some[0], some[1], some[2], bias, False)
                 weight[:, rows] = weights.transpose(0, 1).reshape(len(weight), -1)
-            # A row that was repeated is written as often, with the same numbers.
+            # Repeated rows are written several times with equal values.
             output[rows] = found.transpose(1, 2).reshape(len(rows), *output.shape[1:])
             row, key = next_row, next_key
 
@@ -174,13 +176,13 @@ class Batches:
 
 
 def batch_tiles(sparse_blocks: Sequence[SparseBlock], length: int, dtype: torch.dtype, device: torch.device) -> Batches:
-    """Tiles as batches of the kernel.
+    """Groups tiles into batches for the torch kernel.
 
     Args:
-        looks: the tiles.
-        length: tokens of the path.
-        dtype: number format of the masks.
-        device: where tensors go.
+        sparse_blocks: the tiles.
+        length: number of tokens on the path.
+        dtype: data type of the masks.
+        device: device of the tensors.
     """
     import torch
 
@@ -209,7 +211,7 @@ def batch_tiles(sparse_blocks: Sequence[SparseBlock], length: int, dtype: torch.
 
 
 def _widths(sparse_blocks: Sequence[SparseBlock]) -> Iterator[tuple[Sequence[SparseBlock], int]]:
-    """Tiles of about one width, given in order of width, and that width; a few of one width go with the next."""
+    """Groups tiles, sorted by width, into batches of about equal width; small groups join the next width."""
     widths = [-(-len(sparse_block.keys) // WIDTH_STEP) * WIDTH_STEP for sparse_block in sparse_blocks]
     low = 0
     while low < len(sparse_blocks):

@@ -1,7 +1,7 @@
-"""How the next token is picked from logits: the likeliest, or a draw from a random stream of the request's own.
+"""Token sampling: greedy, or from a random stream per request.
 
-Takes a request and the model's settings for writing; gives a picker, or None for settings that only transformers'
-own `generate` knows.
+Takes a request and the model's generation settings; gives a sampler, or None for settings that only transformers'
+`generate` supports.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from assay.models.hf.generation import generate_options, stream_seed
-from assay.models.hf.tokenization import EncodedPrompt
+from assay.models.inference.generation import generate_options, stream_seed
+from assay.models.tokens.tokenization import EncodedPrompt
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-# transformers' values for what neither the user nor the model says.
+# transformers' defaults.
 SAMPLING = {
     "temperature": 1.0,
     "top_k": 50,
@@ -28,7 +28,7 @@ SAMPLING = {
     "eta_cutoff": 0.0,
 }
 HISTORY = {"repetition_penalty": 1.0, "no_repeat_ngram_size": 0}
-# Settings of generation_config.json that change nothing about which token is picked, or are handled elsewhere.
+# Settings of generation_config.json that do not affect sampling, or are handled elsewhere.
 SETTINGS_WITHOUT_EFFECT = frozenset(
     {
         *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "transformers_version"),
@@ -41,11 +41,11 @@ SETTINGS_WITHOUT_EFFECT = frozenset(
 
 @dataclass(slots=True)
 class TokenSampler:
-    """Picks the tokens of one answer.
+    """Samples the tokens of one answer.
 
     Attributes:
-        processors: transformers' steps from logits to scores; none for the plain likeliest token.
-        generator: the random stream; None for the likeliest token.
+        processors: transformers' logits processors; none for plain greedy decoding.
+        generator: the random stream; None for greedy decoding.
     """
 
     processors: Sequence[Any] = ()
@@ -70,12 +70,12 @@ class TokenSampler:
 
 
 def make_sampler(prompt: EncodedPrompt, settings: Any, device: torch.device) -> TokenSampler | None:
-    """A picker for one prompt.
+    """A sampler for one prompt; None if the settings are not supported.
 
     Args:
         prompt: the prompt and its request.
         settings: the model's generation settings.
-        device: where logits are.
+        device: device of the logits.
     """
     options = generate_options(prompt.request)
     do_sample = options.pop("do_sample")
@@ -93,7 +93,7 @@ def make_sampler(prompt: EncodedPrompt, settings: Any, device: torch.device) -> 
 
 
 def _is_plain(stated: Mapping[str, Any], known: set[str]) -> bool:
-    """Whether the model's settings hold nothing but what is known here, or says nothing."""
+    """Whether the model's generation settings are all supported or neutral."""
     for name, value in stated.items():
         if name in known or name in SETTINGS_WITHOUT_EFFECT or not value:
             continue

@@ -1,7 +1,7 @@
-"""Log-likelihoods from a prefix tree: every distinct prefix is read once, in packs.
+"""Log-likelihoods over a prefix tree: every distinct prefix is computed once, in packed sequences.
 
-Takes encoded texts and a reader; gives (place, Logprob | Failure) as packs finish. A pack that does not fit into
-memory, or breaks, is read again in halves; what a broken row takes with it fails, and nothing else.
+Takes encoded texts and a reader; gives (index, Logprob | Failure) as packs finish. A pack that fails or does not fit
+into memory is halved and retried; only texts that contain a failing row fail.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from assay.models.engine.memory import CPU_PACK
 from assay.models.engine.packs import make_pack
 from assay.models.engine.prefix_tree import IntArray, PrefixTree, build_tree
 from assay.models.engine.vocabulary_head import PrecomputedLogits, token_logprobs
-from assay.models.hf.batching import Batching, BatchLimit, attempt
-from assay.models.hf.likelihood import NOT_FINITE
-from assay.models.hf.tokenization import EncodedText
+from assay.models.inference.batching import Batching, BatchLimit, attempt
+from assay.models.inference.likelihood import NOT_FINITE
+from assay.models.tokens.tokenization import EncodedText
 
 Scored = tuple[int, Logprob | Failure]
-# Numbers of logits that a pack may leave behind where the model makes them itself: 256 MB.
+# Maximum logits per pack if the model computes them itself: 256 MB.
 READY_ELEMENTS = 1 << 26
-# After this many texts alone gave broken logits again, a model that gave no other is believed to give no other.
+# After this many texts give NaN logits alone, a model without any finite result is not retried further.
 CONFIRMATIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ScoringGroup:
-    """Texts that may be read together, their tree when it is what is read, and what that takes."""
+    """Texts that run together, their prefix tree if one is used, and the cost."""
 
     texts: Sequence[EncodedText]
     tree: PrefixTree | None
@@ -50,10 +50,10 @@ class TreeScorer:
     """Scores texts through one reader.
 
     Attributes:
-        reader: reads packs.
-        batching: most tokens of a pack (or sequences, for a limit of rows), and whom to tell when they shrink.
-        on_read: told of each pack that was read.
-        most_tokens: most tokens of a pack whose sequences are limited instead.
+        reader: runs packed forward passes.
+        batching: maximum tokens (or sequences) of a pack, and a callback for when it shrinks.
+        on_read: receives the cost of each completed pack.
+        most_tokens: maximum tokens of a pack if the limit is in sequences.
         arithmetic: `exact` or `lm_eval`, see `token_logprobs`.
     """
 
@@ -64,7 +64,7 @@ class TreeScorer:
     arithmetic: str = "exact"
 
     def plan(self, texts: Sequence[EncodedText]) -> list[ScoringGroup]:
-        """The trees to read: one, or two where the model changes its ways at some length."""
+        """The trees to compute: one, or two if the model behaves differently above some length."""
         threshold = self.reader.length_threshold
         if threshold is None:
             return [make_scoring_group(texts)] if texts else []
@@ -73,7 +73,7 @@ class TreeScorer:
         return [make_scoring_group(group) for group in (short, long) if group]
 
     def score(self, scoring_groups: Sequence[ScoringGroup]) -> Iterator[Scored]:
-        """The log-likelihood of every text's scored part; each text must score at least one token."""
+        """Log-likelihoods of the scored parts of all texts; each must score at least one token."""
         broken: list[EncodedText] = []
         is_sound = False
         for scoring_group in scoring_groups:
@@ -86,11 +86,11 @@ class TreeScorer:
         yield from self._confirm(broken, is_sound)
 
     def _confirm(self, broken: Sequence[EncodedText], is_sound: bool) -> Iterator[Scored]:
-        """Broken logits of one text may spoil its neighbours in a pack; alone, each shows its own.
+        """Rescores texts with NaN logits alone, because one text may affect others in its pack.
 
         Args:
             broken: the texts.
-            is_sound: whether the model has given a number before; one that never has is not asked about all of them.
+            is_sound: whether the model has given a finite result; if it never has, only a few texts are rescored.
         """
         confirmed = 0
         for text in broken:
@@ -116,7 +116,7 @@ class TreeScorer:
             self.reader.path.clear()
 
     def _walk(self, tree: PrefixTree, scored_tokens: _ScoredTokens) -> Iterator[tuple[int, Failure | None]]:
-        """Reads the tree pack by pack; gives the row up to which it is done, and why when it failed there."""
+        """Computes the tree pack by pack; gives the row up to which it is done, and the failure if it failed there."""
         low, halved = 0, 0
         limit = self.batching.limit
         while low < len(tree):
@@ -137,11 +137,12 @@ class TreeScorer:
                 yield low, failure
 
     def _end(self, tree: PrefixTree, low: int, limit: BatchLimit) -> int:
-        """Where a pack that begins at `low` ends."""
+        """The end of a pack that begins at `low`."""
         most = self.most_tokens if limit.tokens is None else limit.tokens
         if isinstance(self.reader.head, PrecomputedLogits):
             most = min(most, READY_ELEMENTS // self.reader.head.columns)
-        # Full packs, for which the weights may be packed. A short one is slow: the last two share what is left then.
+        # Full packs, for which the weights may be packed. Short packs are slow, so the last two share the remaining
+        # rows.
         left, most = len(tree) - low, max(most, 1)
         high = low + (min(left, most) if left <= most or 2 * left >= 3 * most else -(-left // 2))
         if limit.rows is not None:
@@ -157,8 +158,8 @@ class TreeScorer:
         states = self.reader.read(pack, pack_targets.rows - low, reach=tree.depth)
         if len(pack_targets.rows):
             which, tokens = torch.from_numpy(pack_targets.which), torch.from_numpy(tree.targets[pack_targets.pairs])
-            head, loops = self.reader.head, self.reader.loops
-            found = token_logprobs(head, states, which, tokens, self.arithmetic, loops)
+            head, c_kernels = self.reader.head, self.reader.c_kernels
+            found = token_logprobs(head, states, which, tokens, self.arithmetic, c_kernels)
             scored_tokens.values[pack_targets.pairs] = found.values.numpy()
             scored_tokens.matches[pack_targets.pairs] = found.is_best.numpy()
         self.on_read(pack_counts(pack.positions, len(pack_targets.rows)))
@@ -176,7 +177,7 @@ def _end_of_subtree(tree: PrefixTree, row: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PackTargets:
-    """What is asked of a pack: places of scored tokens, the distinct rows that predict them, and which of these."""
+    """Targets of a pack: indices of scored tokens, the distinct rows that predict them, and the row of each."""
 
     pairs: IntArray
     rows: IntArray
@@ -184,7 +185,7 @@ class PackTargets:
 
 
 class _ScoredTokens:
-    """Collects the scored tokens of a tree as its rows are read."""
+    """Collects the scored tokens of a tree as its rows are computed."""
 
     def __init__(self, tree: PrefixTree) -> None:
         self._tree = tree
@@ -195,14 +196,14 @@ class _ScoredTokens:
         self.matches = np.zeros(len(tree.rows), dtype=np.bool_)
 
     def pack_targets(self, low: int, high: int) -> PackTargets:
-        """What is asked of some rows, in the order of the rows."""
+        """The targets of rows `low` to `high`, in row order."""
         first, last = np.searchsorted(self._sorted_rows, [low, high])
         pairs = self._by_row[first:last]
         rows, which = np.unique(self._tree.rows[pairs], return_inverse=True)
         return PackTargets(pairs, rows, which)
 
     def finished(self, done: int) -> Iterator[int]:
-        """Texts that can be answered now that all rows before `done` are read, each once."""
+        """Texts that are complete now that all rows before `done` are computed, each once."""
         while self._next < len(self._tree.last_rows) and self._tree.last_rows[self._next] < done:
             yield self._next
             self._next += 1

@@ -1,8 +1,8 @@
-"""From hidden states to log-probabilities: the vocabulary in blocks, so that no full line of logits is ever kept.
+"""Log-softmax over vocabulary blocks: log-probabilities from hidden states without storing full rows of logits.
 
-Takes the states of the rows that are asked about and the tokens asked for; gives each token's log-probability in
-float64, and whether it is the likeliest. Logits are float32, the exponentials are shifted by each block's maximum and
-summed pairwise, and blocks are joined in float64: the log-sum-exp is exact to the last digits of float32.
+Takes the states of the requested rows and target tokens; gives each token's log-probability in float64, and whether it
+is the argmax. Logits are float32, exponentials are shifted by each block's maximum and summed pairwise, and blocks are
+combined in float64: the log-sum-exp is exact to the last digits of float32.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from assay.models.engine.c_kernels import CKernels, are_contiguous_float32
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Columns of the vocabulary at once, and numbers of one block of logits: 16 MB, which caches hold.
+# Vocabulary columns per block, and logits per block: 16 MB, which fits CPU caches.
 COLUMNS = 4096
 ELEMENTS = 1 << 22
-# Logits that a cap or a limit must change, and how near they come, as a share of that, by rounding alone.
+# Magnitude of test logits that any soft cap would change, and the relative rounding tolerance.
 PROBE_SCALE, NEAR = 1000.0, 1e-4
 
 
 @dataclass(frozen=True, slots=True)
 class OutputLayer:
-    """The last layer of a model: a matrix, perhaps with a bias."""
+    """The output projection of a model: a matrix, possibly with a bias."""
 
     weight: Tensor
     bias: Tensor | None = None
@@ -39,10 +39,10 @@ class OutputLayer:
         """Logits of some columns.
 
         Args:
-            states: one line per row.
+            states: one row per position.
             low: first column.
             high: column after the last.
-            space: numbers to write them over, at least as many as there will be; None for new memory.
+            space: buffer for the result, large enough; None for new memory.
         """
         import torch
 
@@ -53,13 +53,13 @@ class OutputLayer:
         return torch.addmm(self.bias[low:high], states, weight, out=out)
 
     def space(self, rows: int) -> Tensor:
-        """Memory for blocks of logits: touching new memory for each would take a tenth of the product's time."""
+        """A reusable buffer for blocks of logits: allocating each block would cost a tenth of the product's time."""
         return self.weight.new_empty(rows * min(COLUMNS, self.columns))
 
 
 @dataclass(frozen=True, slots=True)
 class PrecomputedLogits:
-    """Stands for a head where the model itself has made the logits, as models that rework them do."""
+    """Placeholder head for models that compute their own logits, for example with a soft cap."""
 
     columns: int
 
@@ -71,7 +71,7 @@ class PrecomputedLogits:
 
 
 def find_output_layer(module: Any) -> OutputLayer | None:
-    """The model's head, when it is a plain matrix and all that happens to the last states."""
+    """The model's output projection, if logits are exactly its product with the last states."""
     import torch
 
     layer = module.get_output_embeddings()
@@ -82,10 +82,10 @@ def find_output_layer(module: Any) -> OutputLayer | None:
 
 
 def _is_plain_projection(module: Any, layer: Any, head: OutputLayer) -> bool:
-    """Whether logits are the head's product with the last states and nothing else.
+    """Whether logits are exactly the output projection of the last states.
 
-    The model is given other states before its head, so large that a cap, scale or limit of the logits shows, however
-    small the logits of real texts are.
+    Replaces the states before the head by values so large that a soft cap or scale of the logits shows, even if the
+    logits of real texts are small.
     """
     import torch
 
@@ -108,7 +108,7 @@ def _is_plain_projection(module: Any, layer: Any, head: OutputLayer) -> bool:
         with torch.inference_mode():
             ids = torch.zeros(1, 2, dtype=torch.long, device=head.weight.device)
             logits = module(input_ids=ids).logits
-    except Exception:  # the probe tells what is wrong with such a model
+    except Exception:  # the probe reports what is wrong with such a model
         return False
     finally:
         for hook in hooks:
@@ -125,7 +125,7 @@ def _is_plain_projection(module: Any, layer: Any, head: OutputLayer) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
-    """For every token asked for: its log-probability (float64), and whether it is the likeliest of its line."""
+    """For every target token: its log-probability (float64), and whether it is the argmax of its row."""
 
     values: Tensor
     is_best: Tensor
@@ -137,21 +137,21 @@ def token_logprobs(
     which: Tensor,
     targets: Tensor,
     arithmetic: str = "exact",
-    loops: CKernels | None = None,
+    c_kernels: CKernels | None = None,
 ) -> TokenLogprobs:
-    """Log-probabilities of tokens.
+    """Log-probabilities of target tokens.
 
     Args:
-        head: makes the logits.
-        states: one line per row that is asked about.
-        which: for every token asked for, the line that predicts it; in ascending order.
-        targets: the tokens.
-        arithmetic: `exact`, or `lm_eval` for torch's log-softmax over whole lines in the format of the logits.
-        loops: sum the exponentials, where there are any.
+        head: computes the logits.
+        states: one row per requested position.
+        which: for every target, the row that predicts it; in ascending order.
+        targets: the target tokens.
+        arithmetic: `exact`, or `lm_eval` for torch's log-softmax over full rows in the data type of the logits.
+        c_kernels: compute the sums of exponentials, if available.
     """
     import torch
 
-    measure = _lm_eval_logprobs if arithmetic == "lm_eval" else partial(_exact_logprobs, loops)
+    measure = _lm_eval_logprobs if arithmetic == "lm_eval" else partial(_exact_logprobs, c_kernels)
     step = max(ELEMENTS // (head.columns if arithmetic == "lm_eval" else min(COLUMNS, head.columns)), 1)
     parts = []
     for low in range(0, len(states), step):
@@ -163,19 +163,19 @@ def token_logprobs(
 
 
 def _exact_logprobs(
-    loops: CKernels | None, head: OutputLayer | PrecomputedLogits, states: Tensor, which: Tensor, targets: Tensor
+    c_kernels: CKernels | None, head: OutputLayer | PrecomputedLogits, states: Tensor, which: Tensor, targets: Tensor
 ) -> TokenLogprobs:
     import torch
 
     chosen = torch.empty(len(targets), dtype=torch.float64)
-    leads = torch.zeros(len(targets), dtype=torch.bool)  # whether a token is the likeliest of its block
+    leads = torch.zeros(len(targets), dtype=torch.bool)  # whether a token is the argmax of its block
     sums, tops = [], []
     space = head.space(len(states))
     for low, high in _ranges(head.columns):
         logits = head.block(states, low, high, space).to(torch.promote_types(states.dtype, torch.float32))
         if logits.device.type == "mps":  # has no float64
             logits = logits.cpu()
-        weighed = loops.weigh(logits) if loops is not None and are_contiguous_float32(logits) else None
+        weighed = c_kernels.exp_sums(logits) if c_kernels is not None and are_contiguous_float32(logits) else None
         top = logits.amax(dim=1) if weighed is None else weighed[0]
         inside = ((targets >= low) & (targets < high)).nonzero().squeeze(-1)
         if len(inside):
@@ -183,13 +183,13 @@ def _exact_logprobs(
             found = logits[lines, columns]
             chosen[inside] = found.double().cpu()
             leads[inside] = _is_first(logits, lines, columns, found == top[lines]).cpu()
-        # A block without any finite logit is not shifted: infinite less infinite would be no number.
+        # A block without finite logits is not shifted: inf - inf would be NaN.
         shift = top.masked_fill(top.isinf(), 0.0)
         total = logits.sub_(shift.unsqueeze(1)).exp_().sum(dim=1) if weighed is None else weighed[1]
         sums.append(shift.double() + total.double().log())
         tops.append(top)
     whole = torch.logsumexp(torch.stack(sums), dim=0).cpu()
-    # numpy's argmax gives the first of equal blocks, as one argmax over all columns would.
+    # numpy's argmax returns the first of equal blocks, as one argmax over all columns would.
     winner = torch.from_numpy(torch.stack(tops).float().cpu().numpy().argmax(axis=0))
     return TokenLogprobs(chosen - whole[which], leads & (winner[which] == targets // COLUMNS))
 
@@ -197,7 +197,7 @@ def _exact_logprobs(
 def _lm_eval_logprobs(
     head: OutputLayer | PrecomputedLogits, states: Tensor, which: Tensor, targets: Tensor
 ) -> TokenLogprobs:
-    """lm-eval's way, with its rounding."""
+    """Log-softmax as in lm-eval, with its rounding."""
     import torch
 
     logits = head.block(states, 0, head.columns)
@@ -212,7 +212,7 @@ def _ranges(columns: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_first(logits: Tensor, lines: Tensor, columns: Tensor, is_top: Tensor) -> Tensor:
-    """Whether tokens are the first with their line's largest logit; only those that have it are looked at closely."""
+    """Whether tokens are the first maximum of their row; checks only those that equal the maximum."""
     places = is_top.nonzero().squeeze(-1)
     first = is_top.clone()
     first[places] = logits[lines[places]].argmax(dim=1) == columns[places]

@@ -1,1 +1,1 @@
-"""Models of transformers: what decoders, encoder-decoders and encoders share, and a folder for each."""
+"""transformers models: what all families share, and a folder each for decoders, encoder-decoders and encoders."""

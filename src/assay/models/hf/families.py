@@ -1,6 +1,6 @@
-"""Which family of networks a checkpoint belongs to, and who opens it: decoders, encoder-decoders or encoders.
+"""The opener of `hf`: finds a checkpoint's family (decoder, encoder-decoder or encoder) and creates its model.
 
-Takes the arguments of `hf`; gives a model that has loaded nothing yet, or an error that says why none can be had.
+Takes the arguments of `hf`; gives a model that has not loaded weights yet, or an error with the reason.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from assay.core.errors import Fault, ModelError
 from assay.core.protocols import Model
 from assay.core.specs import ModelSettings
 from assay.models.download import hub
-from assay.models.hf import checkpoint as checkpoints
-from assay.models.hf.arguments import ENCODER, TREE, CausalArguments, read_causal_arguments
-from assay.models.hf.batching import BatchLimit, read_batch_size
 from assay.models.hf.encoder.heads import can_take_head, check_head, find_head
+from assay.models.inference.batching import BatchLimit, read_batch_size
+from assay.models.loading import checkpoint as checkpoints
+from assay.models.loading.arguments import ENCODER, TREE, CausalArguments, read_causal_arguments
 
 
 def open_hf(args: Mapping[str, Any], settings: ModelSettings) -> Model:
-    """Opens a model of transformers; only its configuration is read, and of a Hub model its small files are fetched.
+    """Opens a transformers model; reads only its configuration (for a Hub model, downloads the small files).
 
     Raises:
-        ModelError: for wrong arguments, a folder that is no model's, and a model that can neither answer nor learn.
+        ModelError: for invalid arguments, a folder that is not a model, and a model that can neither answer nor be
+            trained.
     """
     arguments = read_causal_arguments(args)
     config = _config(arguments)
@@ -52,10 +53,10 @@ def find_family(args: Mapping[str, Any]) -> str:
 
 
 def _padded_limit(kind: str, args: CausalArguments, settings: ModelSettings) -> BatchLimit | None:
-    """The batch size of a family that shares no prefixes; an engine or tokenizer that cannot be had is an error."""
+    """The batch limit of a family without prefix sharing; rejects engine=tree and a missing tokenizer folder."""
     if (args.engine or settings.engine) == TREE:
         found = f'engine "{TREE}", but "{args.pretrained}" is an {kind}'
-        raise ModelError(Fault("engine", found, "auto or padded: a prefix tree is for decoders"))
+        raise ModelError(Fault("engine", found, "auto or padded: the prefix tree works for decoders only"))
     if args.tokenizer is not None:
         hub.local_folder(args.tokenizer)
     return read_batch_size(args.batch_size or str(settings.batch_size))
@@ -66,7 +67,7 @@ def _config(args: CausalArguments) -> dict[str, Any]:
     if folder is not None:
         checkpoints.check_folder(folder, args)
     elif args.family is not None or args.gguf_file:
-        return {}  # nothing to find out: a Hub model is not asked before it is needed
+        return {}  # family is known: a Hub model is not contacted before it is needed
     else:
         folder = hub.fetch(args.pretrained, args.revision, [], [], args.subfolder).folder
     return checkpoints.read_config(folder, args)
@@ -79,7 +80,7 @@ def _check_family(config: Mapping[str, Any], args: CausalArguments) -> None:
         expected = (
             "a decoder (GPT kind) or an encoder-decoder (T5, BART kind) with its language-model head, or an encoder"
         )
-        hint = "If it is one of these all the same, say so: family=decoder, family=encoder-decoder or family=encoder"
+        hint = "If it is one of these, set family=decoder, family=encoder-decoder or family=encoder"
         what = f"{names} has no head that answers requests"
         raise ModelError(Fault(args.pretrained, what, expected, hint))
     if chosen == "encoder-decoder" and found == "causal" and config.get("architectures"):

@@ -1,7 +1,7 @@
-"""Which weights are trained: all of them, low-rank additions, or the head alone.
+"""Which weights are trained: all of them, LoRA adapters, or the head only.
 
 Takes a loaded network and the settings; gives the module that the Trainer trains, and after training the plain network
-with the additions merged into its weights.
+with the adapters merged into its weights.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ def adapt(loaded: LoadedNetwork, settings: FitSettings) -> Any:
     """The module to train, with everything else frozen.
 
     Raises:
-        ModelError: for a head that cannot be trained alone, and for layers that are not there.
-        MissingExtra: for low-rank additions without peft.
+        ModelError: if the head cannot be trained alone, or a LoRA target layer does not exist.
+        MissingExtra: for LoRA without peft.
     """
     if settings.method == HEAD:
         return _head_only(loaded)
@@ -27,14 +27,14 @@ def adapt(loaded: LoadedNetwork, settings: FitSettings) -> Any:
 
 
 def merge_adapter(module: Any, folder: Path) -> Any:
-    """A network with the additions of a checkpoint added to its weights."""
+    """A network with the LoRA adapters of a checkpoint merged into its weights."""
     from peft import PeftModel
 
     return PeftModel.from_pretrained(module, str(folder)).merge_and_unload()
 
 
 def require_peft() -> None:
-    """Fails with the line that installs peft when it is not there."""
+    """Raises an error with the install command if peft is not installed."""
     try:
         __import__("peft")
     except ImportError:
@@ -43,8 +43,8 @@ def require_peft() -> None:
 
 def _head_only(loaded: LoadedNetwork) -> Any:
     if loaded.is_tied or not loaded.heads:
-        why = "is tied to the input embeddings" if loaded.is_tied else "cannot be told from the rest"
-        found = f"head, but the output layer of this model {why}: it cannot be trained alone"
+        why = "is tied to the input embeddings" if loaded.is_tied else "cannot be identified"
+        found = f'found "head", but the output layer of this model {why}: it cannot be trained alone'
         raise ModelError(Fault("method", found, "full or lora", "Set method=lora"))
     for name, parameter in loaded.module.named_parameters():
         parameter.requires_grad_(_is_within(name, loaded.heads))
@@ -64,7 +64,7 @@ def _with_additions(loaded: LoadedNetwork, settings: FitSettings) -> Any:
         lora_alpha=settings.lora_alpha,
         lora_dropout=settings.lora_dropout,
         target_modules=list(settings.lora_targets) or default_lora_targets(loaded),
-        # A language model's output layer stays as it is; a head is new, so low-rank additions would not do.
+        # The output layer of a language model is frozen; a new head needs full training rather than adapters.
         modules_to_save=None if loaded.is_language_model else list(loaded.heads),
     )
     try:
@@ -78,7 +78,7 @@ def _with_additions(loaded: LoadedNetwork, settings: FitSettings) -> Any:
 
 
 def default_lora_targets(loaded: LoadedNetwork) -> list[str]:
-    """The layers that usually get additions: peft's choice for the family, else all linear ones of the body."""
+    """Default LoRA target layers: peft's choice for the architecture, else all linear layers of the body."""
     from peft.utils.constants import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as KNOWN
 
     names: list[str] = list(KNOWN.get(loaded.module.config.model_type, ()))
@@ -89,7 +89,7 @@ def default_lora_targets(loaded: LoadedNetwork) -> list[str]:
 
 
 def _linear_layers(loaded: LoadedNetwork) -> list[str]:
-    """All linear layers outside of the head."""
+    """All linear layers outside the head."""
     from torch.nn import Linear
     from transformers.pytorch_utils import Conv1D
 

@@ -1,7 +1,7 @@
-"""The finished model: the weights of the step that is kept, as a plain folder that `hf` opens.
+"""Exports the best checkpoint as a plain model folder that `hf` opens.
 
-Takes a checkpoint of the training; puts weights, configuration and tokenizer in place. Everything is written beside and
-flushed first; `config.json`, without which nothing opens a folder, is moved last.
+Takes a training checkpoint; writes weights, configuration and tokenizer. Everything is written to a temporary folder
+and flushed first; `config.json`, which every opener requires, is moved last.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.training import LORA, FitSettings
-from assay.models.hf.checkpoint import FIT_FILE, TOKENIZER_FILES, Checkpoint
-from assay.models.hf.decoder.network import load_tokenizer
+from assay.models.loading.checkpoint import FIT_FILE, TOKENIZER_FILES, Checkpoint
+from assay.models.loading.tokenizer import load_tokenizer
 from assay.models.training.adapters import merge_adapter
 from assay.models.training.recipes import LoadedNetwork, Parent
 
@@ -27,24 +27,24 @@ GENERATION = "generation_config.json"
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What a network is without its weights: its class, and its configuration as it was before training."""
+    """A network without its weights: its class, and its configuration before training."""
 
     kind: Any
     config: Any
 
 
 def architecture_of(module: Any) -> Architecture:
-    """The shape of a network that has not been trained yet."""
+    """The architecture of a network; call it before training."""
     return Architecture(type(module), copy.deepcopy(module.config))
 
 
 def restore(architecture: Architecture, load: Callable[[], LoadedNetwork], state: Path, settings: FitSettings) -> Any:
-    """The network with the weights of a checkpoint; additions are merged into those of the parent."""
+    """The network with the weights of a checkpoint; LoRA adapters are merged into the parent's weights."""
     return merge_adapter(load().module, state) if settings.method == LORA else reload(architecture, state)
 
 
 def reload(architecture: Architecture, state: Path) -> Any:
-    """The network with the weights of a checkpoint that holds all of them."""
+    """The network with the weights of a full checkpoint."""
     import torch
 
     options = {"dtype": torch.float32, "local_files_only": True}
@@ -52,15 +52,15 @@ def reload(architecture: Architecture, state: Path) -> Any:
 
 
 def save_model(module: Any, parent: Parent, folder: Path) -> None:
-    """Saves a network and its tokenizer into a folder, which is a model's from the last move on."""
+    """Saves a network and its tokenizer into a folder; the last move makes it a complete model folder."""
     partial = folder / PARTIAL
     shutil.rmtree(partial, ignore_errors=True)
     module.save_pretrained(str(partial), safe_serialization=True)
-    # What transformers writes there is the training's; the parent's own, if it has one, is kept as it is.
+    # transformers writes the generation settings used for training; the parent's own are copied instead.
     (partial / GENERATION).unlink(missing_ok=True)
     _copy_files(parent, partial)
     for path in partial.iterdir():
-        # safetensors lets nobody else read what it writes; the record's mode is what the user's files have.
+        # safetensors writes files only the owner can read; use the file mode of the record instead.
         shutil.copymode(folder / FIT_FILE, path)
         _flush(path)
     names = sorted((path.name for path in partial.iterdir()), key=lambda name: (name == CONFIG, name))
@@ -71,7 +71,7 @@ def save_model(module: Any, parent: Parent, folder: Path) -> None:
 
 
 def _copy_files(parent: Parent, target: Path) -> None:
-    """Small files of the parent, byte for byte: a tokenizer that is saved anew may not be quite the same."""
+    """Copies the parent's small files byte for byte: re-saving a tokenizer may change it."""
     checkpoint = parent.checkpoint
     tokenizer_names = [*TOKENIZER_FILES, "chat_template.jinja", *_names(checkpoint, "*.tiktoken")]
     copied = [_copy(checkpoint.tokenizer_folder / name, target) for name in dict.fromkeys(tokenizer_names)]
@@ -94,10 +94,10 @@ def _copy(path: Path, folder: Path) -> bool:
 
 
 def _flush(path: Path) -> None:
-    """Has a file or a folder written to the disk itself."""
+    """Flushes a file or a folder to disk (fsync)."""
     try:
         handle = os.open(path, os.O_RDONLY)
-    except PermissionError:  # Windows opens no folders
+    except PermissionError:  # Windows cannot open folders
         return
     try:
         os.fsync(handle)

@@ -1,6 +1,6 @@
-"""A training from the first look at its folder to the finished model: the story, one line per stage.
+"""One training run, from checking its folder to exporting the model; one line per stage.
 
-Takes a parent, its lessons and settings; gives a report. What a killed process left in the folder is taken up again.
+Takes a parent model, training examples and settings; gives a report. Resumes from the checkpoints of a killed process.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 from assay.core.errors import missing_extra
 from assay.core.training import ACCURACY, LORA, FitListener, FitReport, FitSettings, TrainingExample
-from assay.models.hf.checkpoint import precision
-from assay.models.hf.decoder.network import choose_device, require_transformers
+from assay.models.loading.checkpoint import precision
+from assay.models.loading.network import choose_device, require_transformers
 from assay.models.training.adapters import adapt, require_peft
 from assay.models.training.export import Architecture, architecture_of, reload, restore, save_model
 from assay.models.training.fit_record import claim, folder_lock, make_record, write_record
@@ -28,7 +28,7 @@ from assay.models.training.training_errors import explained
 from assay.models.training.validation_metrics import CLASSES, MAJORITY
 
 CHECKPOINTS_FOLDER = "checkpoints"
-# Fewer validation documents may well have one answer by chance.
+# With fewer validation documents, identical predictions may be chance.
 _FEW_DOCUMENTS = 10
 
 
@@ -40,7 +40,7 @@ def fit(
     folder: Path,
     listener: FitListener,
 ) -> FitReport:
-    """Trains a copy of the parent and puts it into the folder; see `Trainable.fit`."""
+    """Trains a copy of the parent and saves it in the folder; see `Trainable.fit`."""
     check_settings(settings, bool(validation))
     check_training_examples(training_examples, validation, parent.capabilities.learns)
     check_metric(settings.validation_metric, validation)
@@ -54,8 +54,8 @@ def fit(
         with isolated_random_state(settings.seed):
             recipe = parent.recipe(parent, training_examples, validation, settings)
             plan = _plan(recipe, settings, rate, bool(validation), folder)
-            report = _make(parent, recipe, plan, folder, listener)
-            report = replace(report, notices=(*report.notices, *_majority(report, len(validation))))
+            report = _train_and_save(parent, recipe, plan, folder, listener)
+            report = replace(report, notices=(*report.notices, *_majority_notice(report, len(validation))))
         write_record(folder, record, report)
         shutil.rmtree(plan.folder)
         return report
@@ -67,8 +67,10 @@ def _plan(recipe: Recipe, settings: FitSettings, rate: float, has_validation: bo
     )
 
 
-def _make(parent: Parent, recipe: Recipe, plan: TrainingPlan, folder: Path, listener: FitListener) -> FitReport:
-    """Trains what is left to train and puts the weights that are kept in place."""
+def _train_and_save(
+    parent: Parent, recipe: Recipe, plan: TrainingPlan, folder: Path, listener: FitListener
+) -> FitReport:
+    """Trains the remaining steps and exports the best checkpoint."""
     device, notice = choose_device(parent.device)
     load = partial(_load, recipe, plan.settings.seed)
     loaded, states = load(), complete_checkpoints(plan.folder)
@@ -77,7 +79,7 @@ def _make(parent: Parent, recipe: Recipe, plan: TrainingPlan, folder: Path, list
     if not plan.is_over(states[-1] if states else None):
         _train(loaded, architecture, recipe, plan, states, (device, listener))
         states = complete_checkpoints(plan.folder)
-    # Two networks in memory are one too many for a large one.
+    # Free the trained network before loading the best checkpoint.
     del loaded
     gc.collect()
     last = states[-1]
@@ -90,7 +92,7 @@ def _make(parent: Parent, recipe: Recipe, plan: TrainingPlan, folder: Path, list
 
 
 def _load(recipe: Recipe, seed: int) -> LoadedNetwork:
-    """The network to train; a new head and low-rank additions are the same whenever it is loaded."""
+    """The network to train; the seed makes new heads and LoRA adapters reproducible."""
     import torch
 
     torch.manual_seed(seed)
@@ -107,14 +109,14 @@ def _train(
 ) -> None:
     last = states[-1] if states else None
     if last is not None and plan.settings.method != LORA:
-        # The Trainer loads by the names in the file, which are not always those in the network.
+        # The Trainer loads by parameter names in the file, which may differ from those in the network.
         loaded = replace(loaded, module=reload(architecture, last.folder))
     _simplify_generation(loaded.module)
     train(adapt(loaded, plan.settings), recipe, plan, last, device_and_listener)
 
 
 def _simplify_generation(module: Any) -> None:
-    """Leaves of the generation settings only the tokens: transformers refuses to save some that real models have."""
+    """Reduces the generation settings to token ids: transformers refuses to save some settings of real models."""
     stated = getattr(module, "generation_config", None)
     if stated is not None:
         names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
@@ -122,31 +124,38 @@ def _simplify_generation(module: Any) -> None:
 
 
 def _report(last: TrainingCheckpoint, best: Mapping[str, float], metric: str, notices: list[str]) -> FitReport:
-    """What came of it: which metric decided, by which value and loss, at which step."""
+    """The training report: best step with its metric value and loss, history and notices."""
     if metric not in best:
         return FitReport(last.step, int(best["step"]), notices=tuple(notices))
     tied = sum(evaluation[metric] == best[metric] for evaluation in last.history) - 1
     return FitReport(
-        last.step, int(best["step"]), metric, best[metric], best["loss"], tied, last.history, tuple(notices)
+        last.step,
+        int(best["step"]),
+        metric=metric,
+        value=best[metric],
+        loss=best["loss"],
+        tied=tied,
+        history=last.history,
+        notices=tuple(notices),
     )
 
 
-def _majority(report: FitReport, count: int) -> list[str]:
-    """The notice about a model that learnt no more than which answer is the most frequent."""
+def _majority_notice(report: FitReport, count: int) -> list[str]:
+    """A notice if the model is no better than always giving the most frequent answer."""
     best: Mapping[str, float] = next(
         (evaluation for evaluation in report.history if evaluation["step"] == report.best_step), {}
     )
     if count < _FEW_DOCUMENTS or CLASSES not in best:
         return []
     accuracy, share = best[ACCURACY], best[MAJORITY]
-    head = f"the kept model (step {report.best_step})"
+    head = f"the selected model (step {report.best_step})"
     if best[CLASSES] == 1:
-        explained = f"gives all {count} validation documents the same answer, which is right in {accuracy:.1%} of them"
-        return [f"{head} {explained}"]
-    explained = (
-        f"is right in {accuracy:.1%} of {count} validation documents, the most frequent answer alone in {share:.1%}"
-    )
-    return [f"{head} {explained}"] if accuracy <= share else []
+        return [
+            f"{head} predicts one answer for all {count} validation documents; it is right for {accuracy:.1%} of them"
+        ]
+    found = f"is right for {accuracy:.1%} of {count} validation documents"
+    constant = f"always giving the most frequent answer is right for {share:.1%}"
+    return [f"{head} {found}; {constant}"] if accuracy <= share else []
 
 
 def _require(settings: FitSettings, parent: Parent) -> None:

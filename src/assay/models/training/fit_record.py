@@ -1,7 +1,7 @@
-"""The file `fit.json` of a training's folder: what is trained there, and in the end what came of it.
+"""The training record `fit.json` in the folder of a training run: its inputs, and finally its report.
 
-Written before anything else, so that a folder of another training is never taken for this one's or overwritten; the
-report is added last, so that a folder with one is finished.
+Written before anything else, so that the folder of another training run is never reused or overwritten; the report is
+added last, so a record with a report marks a finished run.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 from assay.core.atomic_files import atomic_write
 from assay.core.errors import Fault, ModelError
 from assay.core.training import FitReport, FitSettings, TrainingExample, digest_training_examples
-from assay.models.hf.checkpoint import FIT_FILE, WEIGHT_SUFFIXES
+from assay.models.loading.checkpoint import FIT_FILE, WEIGHT_SUFFIXES
 
 try:
     import fcntl
-except ImportError:  # Windows: two trainings of one folder are not kept apart there
+except ImportError:  # Windows: concurrent training in one folder is not prevented there
     fcntl = None  # type: ignore[assignment]
 
-# 2: of checks with equal values the one with the lowest loss is kept, not the first.
+# 2: among evaluations with equal values, the one with the lowest loss wins, not the first.
 VERSION = 2
 REPORT = "report"
 
@@ -35,11 +35,11 @@ def make_record(
     settings: FitSettings,
     rate: float,
 ) -> dict[str, Any]:
-    """What makes a training itself, as JSON data.
+    """The identity of a training run, as JSON data.
 
     Args:
-        parent: digest and name of the model that is trained.
-        rate: the learning rate that is used.
+        parent: digest and name of the parent model.
+        rate: the learning rate in use.
     """
     return {
         "version": VERSION,
@@ -52,13 +52,13 @@ def make_record(
 
 
 def claim(folder: Path, record: Mapping[str, Any]) -> FitReport | None:
-    """Makes the folder this training's own.
+    """Claims the folder for this training run.
 
     Returns:
-        The report of a training that is finished already; None for one that is to begin or to go on.
+        The report if the run is already finished; None if it is to start or resume.
 
     Raises:
-        ModelError: for a folder of another training or of a model that was not trained here.
+        ModelError: if the folder belongs to another training run, or contains a model that was not trained here.
     """
     known = _read(folder / FIT_FILE)
     if known is None:
@@ -67,29 +67,33 @@ def claim(folder: Path, record: Mapping[str, Any]) -> FitReport | None:
         return None
     found = differences(known, record)
     if found:
-        text = "holds another training: " + "; ".join(found)
-        raise ModelError(Fault(str(folder), text, "the same training, or an empty folder", "Name another folder"))
+        text = "belongs to another training run: " + "; ".join(found)
+        raise ModelError(Fault(str(folder), text, "the same training run, or an empty folder", "Choose another folder"))
     report = known.get(REPORT)
     return None if report is None else read_report(report)
 
 
 def write_record(folder: Path, record: Mapping[str, Any], report: FitReport | None = None) -> None:
-    """Writes `fit.json`, whole or not at all."""
+    """Writes `fit.json` atomically."""
     data = dict(record) if report is None else {**record, REPORT: report.to_json()}
-    with atomic_write(folder / FIT_FILE, is_private=False) as stream:  # lies among weights that others may open
+    with atomic_write(folder / FIT_FILE, is_private=False) as stream:  # other users may open the model
         json.dump(data, stream, indent=2, ensure_ascii=False)
         stream.write("\n")
 
 
 def read_report(data: Mapping[str, Any]) -> FitReport:
-    """The report that `to_json` gave."""
+    """Parses a report written by `to_json`."""
     lists = {"history": tuple(data["history"]), "notices": tuple(data["notices"])}
     return FitReport(**{**data, **lists})
 
 
 def differences(known: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
-    """What makes two trainings two, as text; a parent's name alone makes none."""
-    texts = {"parent": "another parent model", "lessons": "other lessons", "checks": "other validation lessons"}
+    """The differences between two training runs, as text; the parent's name does not count."""
+    texts = {
+        "parent": "another parent model",
+        "lessons": "other training examples",
+        "checks": "other validation examples",
+    }
     found = [text for name, text in texts.items() if known.get(name) != record[name]]
     if known.get("version") != record["version"]:
         found.append("written by another version of Assay")
@@ -103,11 +107,11 @@ def differences(known: Mapping[str, Any], record: Mapping[str, Any]) -> list[str
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Keeps other processes from training in the same folder while this lasts; a killed process lets go of it."""
+    """Prevents other processes from training in the same folder; the lock ends with the process."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ModelError(Fault(str(folder), f"cannot be made: {error.strerror}", "a folder to write to")) from error
+        raise ModelError(Fault(str(folder), f"cannot be created: {error.strerror}", "a writable folder")) from error
     if fcntl is None:
         yield
         return
@@ -116,7 +120,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(handle)
-        hint = "Wait for it, or name another folder"
+        hint = "Wait for it to finish, or choose another folder"
         raise ModelError(Fault(str(folder), "another process is training in this folder", next=hint)) from None
     try:
         yield
@@ -130,9 +134,9 @@ def _read(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise ModelError(Fault(str(path), f"cannot be read: {error}", "the record of a training")) from error
+        raise ModelError(Fault(str(path), f"cannot be read: {error}", "a training record")) from error
     if not isinstance(data, dict):
-        raise ModelError(Fault(str(path), f"holds a {type(data).__name__}", "the record of a training"))
+        raise ModelError(Fault(str(path), f"holds a {type(data).__name__}", "a training record"))
     return data
 
 
@@ -141,5 +145,5 @@ def _refuse_models(folder: Path) -> None:
         path.name for path in sorted(folder.iterdir()) if path.suffix in WEIGHT_SUFFIXES or path.name == "config.json"
     ]
     if taken:
-        found = f"holds a model already ({taken[0]}), and no {FIT_FILE} says that it was trained here"
-        raise ModelError(Fault(str(folder), found, "an empty folder", "Name another folder"))
+        found = f"already contains a model ({taken[0]}) but no {FIT_FILE}, so it was not trained here"
+        raise ModelError(Fault(str(folder), found, "an empty folder", "Choose another folder"))

@@ -1,7 +1,7 @@
-"""Lessons of language models: the right continuation is learnt, and nothing else.
+"""Training recipe of language models: the loss covers the tokens of the right continuation only.
 
-Takes lessons and the encoder with which the model is asked; gives courses. Ids of prompt and continuation are exactly
-those of asking; behind a continuation that is to be written (a lesson with one request) EOS is learnt too.
+Takes training examples and the request encoder of the model; gives a recipe. Token ids of prompt and continuation are
+exactly those of inference; for a continuation to be generated (an example with one request) EOS is appended.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from assay.core.requests import Loglikelihood
 from assay.core.training import ACC_NORM, ACCURACY, LOSS, FitSettings, TrainingExample
-from assay.models.hf.decoder.network import load_module
-from assay.models.hf.encoding import Encoder
-from assay.models.hf.seq2seq.network import KIND as SEQ2SEQ_KIND
-from assay.models.hf.seq2seq.network import start_token
-from assay.models.hf.tokenization import EncodedText, Refused
+from assay.models.loading.network import load_module
+from assay.models.tokens.encoding import Encoder
+from assay.models.tokens.tokenization import EncodedText, Refused
 from assay.models.training.recipes import (
     IGNORED,
     LoadedNetwork,
@@ -26,6 +24,7 @@ from assay.models.training.recipes import (
     ValidationScores,
     batches,
     skipped_notice,
+    truncated_notice,
     unwrap_peft,
 )
 from assay.models.training.validation_metrics import prediction_metrics
@@ -41,9 +40,9 @@ class TokenSequence:
     """A prompt and its continuation.
 
     Attributes:
-        ids: of both; the last `scored` are learnt.
-        scored: how many.
-        ends: whether the last of them is an EOS that was put behind the continuation.
+        ids: ids of both; the last `scored` are trained on.
+        scored: number of continuation tokens.
+        has_eos: whether the last of them is an appended EOS.
     """
 
     ids: tuple[int, ...]
@@ -53,7 +52,7 @@ class TokenSequence:
 
 @dataclass(frozen=True, slots=True)
 class ValidationSequence:
-    """A continuation of a validation lesson: which lesson's, at which place, and the choice's characters if known."""
+    """A continuation of a validation example: the example's number, the choice's index and its characters if known."""
 
     sequence: TokenSequence
     training_example: int
@@ -64,19 +63,19 @@ class ValidationSequence:
 
 @dataclass(frozen=True, slots=True)
 class EncodedExamples:
-    """Lessons as lines.
+    """Training examples as token sequences.
 
     Attributes:
-        lines: one list per lesson that can be asked, of all its continuations that were wanted.
-        rights: the place of the right one in each.
-        lengths: characters of the choices of each; empty where not known.
-        cut: how many lost tokens of their prompt.
-        refused: how many cannot be asked.
-        reason: why the first of these cannot.
+        sequences: for each usable example, its requested continuations.
+        right_indices: index of the right continuation of each.
+        lengths: characters of the choices of each; empty if unknown.
+        cut: number of examples with a truncated prompt.
+        refused: number of examples that cannot be encoded.
+        reason: the reason for the first of these.
     """
 
     sequences: list[list[TokenSequence]]
-    rights: list[int]
+    right_indices: list[int]
     lengths: list[tuple[int, ...]]
     cut: int
     refused: int
@@ -86,18 +85,18 @@ class EncodedExamples:
 def read_training_examples(
     encoder: Encoder, training_examples: Sequence[TrainingExample], wants_all: bool, is_seq2seq: bool
 ) -> EncodedExamples:
-    """The lessons as lines; of each the right continuation alone, or all of them."""
-    asked: list[tuple[int, Loglikelihood]] = []
+    """Encodes training examples; of each, the right continuation only or all of them."""
+    requests_by_index: list[tuple[int, Loglikelihood]] = []
     spans: list[range] = []
     for training_example in training_examples:
         wanted = training_example.requests if wants_all else (training_example.requests[training_example.right],)
-        begin = len(asked)
+        begin = len(requests_by_index)
         requests = (entry for entry in wanted if isinstance(entry, Loglikelihood))
-        asked += [(begin + index, entry) for index, entry in enumerate(requests)]
-        spans.append(range(begin, len(asked)))
-    found = {entry.index: entry for entry in encoder.pairs(asked)}
+        requests_by_index += [(begin + index, entry) for index, entry in enumerate(requests)]
+        spans.append(range(begin, len(requests_by_index)))
+    found = {entry.index: entry for entry in encoder.pairs(requests_by_index)}
     sequences: list[list[TokenSequence]] = []
-    rights: list[int] = []
+    right_indices: list[int] = []
     lengths: list[tuple[int, ...]] = []
     cut, reasons = 0, []
     for training_example, span in zip(training_examples, spans, strict=True):
@@ -109,32 +108,32 @@ def read_training_examples(
         texts = [entry for entry in entries if isinstance(entry, EncodedText)]
         has_eos = len(training_example.requests) == 1
         sequences.append([_sequence(encoder, text, has_eos, is_seq2seq) for text in texts])
-        rights.append(training_example.right if wants_all else 0)
+        right_indices.append(training_example.right if wants_all else 0)
         lengths.append(training_example.lengths)
         cut += any(text.truncated for text in texts)
-    return EncodedExamples(sequences, rights, lengths, cut, len(reasons), reasons[0] if reasons else "")
+    return EncodedExamples(sequences, right_indices, lengths, cut, len(reasons), reasons[0] if reasons else "")
 
 
 def _sequence(encoder: Encoder, text: EncodedText, has_eos: bool, is_seq2seq: bool) -> TokenSequence:
-    """A text as it is learnt; with EOS where the continuation is to end, as far as there is room for it."""
+    """A text to train on; with EOS appended if `has_eos` and there is room for it."""
     eos, most = encoder.rules.tokenizer.eos_token_id, encoder.rules.max_length
     if not has_eos or eos is None or text.ids[-1] == eos or text.scored >= most:
         return TokenSequence(text.ids, text.scored)
     ids = (*text.ids, eos)
-    # A decoder reads all but the last token; an encoder-decoder reads the two parts apart.
+    # A decoder reads all but the last token; an encoder-decoder reads both parts separately.
     return TokenSequence(ids if is_seq2seq else ids[-(most + 1) :], text.scored + 1, True)
 
 
 @dataclass(frozen=True)
 class TextRecipe:
-    """Lessons of a decoder.
+    """Training recipe of a decoder.
 
     Attributes:
-        parent: the model that is trained.
-        settings: how.
+        parent: the model to train.
+        settings: hyperparameters.
         rows: the right continuations.
-        checked: the continuations of the validation lessons.
-        notices: what the user should know of the lessons.
+        validated: the continuations of the validation examples.
+        notices: notices about the training examples.
     """
 
     parent: Parent
@@ -144,6 +143,7 @@ class TextRecipe:
     notices: Sequence[str]
 
     kind = CAUSAL_KIND
+    is_seq2seq = False
 
     def load(self) -> LoadedNetwork:
         import torch
@@ -155,24 +155,24 @@ class TextRecipe:
         return LoadedNetwork(module, heads, output is None or output.weight is given.weight, is_language_model=True)
 
     def collate(self, rows: Sequence[TokenSequence]) -> dict[str, Tensor]:
-        """What the decoder reads, where its predictions are wanted, and what they should be."""
+        """A batch: decoder inputs, positions of the predictions, and labels."""
         import torch
 
         inputs = [row.ids[:-1] for row in rows]
         longest = max(len(read) for read in inputs)
         wanted = sorted({index for row in rows for index in _predicting_positions(row)})
         column = {index: number for number, index in enumerate(wanted, 1)}
-        # A first column of nothing: the Trainer counts the labels of decoders without it.
+        # A first column of ignored labels: the Trainer skips the first label of decoders when it counts.
         labels = torch.full((len(rows), len(wanted) + 1), IGNORED)
         for number, row in enumerate(rows):
             for index, identifier in zip(_predicting_positions(row), row.ids[-row.scored :], strict=True):
                 labels[number, column[index]] = identifier
-        # Padded on the right, where a decoder never looks, and without a mask: as the model is asked.
+        # Padded on the right, which a decoder does not attend to, and without a mask: as for inference.
         padded = torch.tensor([[*read, *[0] * (longest - len(read))] for read in inputs])
         return {"input_ids": padded, "wanted": torch.tensor(wanted), "labels": labels}
 
     def logits(self, module: Any, batch: dict[str, Tensor]) -> Tensor:
-        """The predictions, one per column of the labels but the first."""
+        """Logits, one per column of the labels but the first."""
         known = _parameters(module)
         options: dict[str, Any] = {"use_cache": False} if "use_cache" in known else {}
         if "logits_to_keep" in known:
@@ -191,11 +191,11 @@ class TextRecipe:
         normed: dict[int, dict[int, float]] = {}
         hits: dict[int, bool] = {}
         loss = tokens = 0.0
-        rights: dict[int, int] = {}
+        right_indices: dict[int, int] = {}
         for validated, values, is_greedy in self._read(module, device):
             if validated.is_right:
                 loss, tokens = loss - sum(values), tokens + len(values)
-                rights[validated.training_example], hits[validated.training_example] = validated.index, is_greedy
+                right_indices[validated.training_example], hits[validated.training_example] = validated.index, is_greedy
             own = values[:-1] if validated.sequence.has_eos else values
             totals.setdefault(validated.training_example, {})[validated.index] = sum(own)
             if validated.length is not None:
@@ -203,10 +203,10 @@ class TextRecipe:
                 normed.setdefault(validated.training_example, {})[validated.index] = per_character
         if not with_metrics:
             return ValidationScores(loss / tokens)
-        pairs = _predictions(totals, rights)
+        pairs = _predictions(totals, right_indices)
         if len(pairs) == len(totals):
             by_length = (
-                {ACC_NORM: prediction_metrics(_predictions(normed, rights))[ACCURACY]}
+                {ACC_NORM: prediction_metrics(_predictions(normed, right_indices))[ACCURACY]}
                 if len(normed) == len(totals)
                 else {}
             )
@@ -216,7 +216,7 @@ class TextRecipe:
         return ValidationScores(loss / tokens, {ACCURACY: right / len(totals)})
 
     def _read(self, module: Any, device: Any) -> Iterator[tuple[ValidationSequence, list[float], bool]]:
-        """Every continuation with the log-probabilities of its tokens, and whether it is what greedy decoding gives."""
+        """Every continuation with the log-probabilities of its tokens, and whether greedy decoding generates it."""
         import torch
 
         for some in batches(self.validated, self.settings.batch_size):
@@ -226,85 +226,57 @@ class TextRecipe:
             labels = batch["labels"][:, 1:]
             chosen = labels.clamp(min=0).unsqueeze(-1)
             values = logits.log_softmax(-1).gather(-1, chosen).squeeze(-1).double().cpu()
-            greedy, kept = (logits.argmax(-1) == labels).cpu(), (labels != IGNORED).cpu()
+            greedy, is_label = (logits.argmax(-1) == labels).cpu(), (labels != IGNORED).cpu()
             for number, entry in enumerate(some):
-                matches = greedy[number][kept[number]].tolist()
+                matches = greedy[number][is_label[number]].tolist()
                 own = matches[:-1] if entry.sequence.has_eos else matches
-                yield entry, values[number][kept[number]].tolist(), all(own)
+                yield entry, values[number][is_label[number]].tolist(), all(own)
 
 
-def _predictions(scores: Mapping[int, Mapping[int, float]], rights: Mapping[int, int]) -> list[tuple[int, int]]:
-    """The right place and the one with the highest score, of every lesson with choices."""
+def _predictions(scores: Mapping[int, Mapping[int, float]], right_indices: Mapping[int, int]) -> list[tuple[int, int]]:
+    """(right index, predicted index) of every example with choices."""
     return [
-        (rights[training_example], max(found, key=lambda index: found[index]))
+        (right_indices[training_example], max(found, key=lambda index: found[index]))
         for training_example, found in scores.items()
         if len(found) > 1
     ]
 
 
-class Seq2SeqRecipe(TextRecipe):
-    """Lessons of an encoder-decoder: the encoder reads the prompt, the decoder learns the continuation."""
-
-    kind = SEQ2SEQ_KIND
-
-    def collate(self, rows: Sequence[TokenSequence]) -> dict[str, Tensor]:
-        import torch
-
-        contexts = [row.ids[: -row.scored] for row in rows]
-        targets = [row.ids[-row.scored :] for row in rows]
-        wide, long = max(map(len, contexts)), max(map(len, targets))
-        labels = [[IGNORED, *target, *[IGNORED] * (long - len(target))] for target in targets]
-        return {
-            "input_ids": torch.tensor([[*ids, *[0] * (wide - len(ids))] for ids in contexts]),
-            "attention_mask": torch.tensor([[*[1] * len(ids), *[0] * (wide - len(ids))] for ids in contexts]),
-            "labels": torch.tensor(labels),
-        }
-
-    def logits(self, module: Any, batch: dict[str, Tensor]) -> Tensor:
-        # The decoder reads its start token and all labels but the last; behind them it never looks.
-        read = batch["labels"][:, :-1].clamp(min=0)
-        read[:, 0] = start_token(unwrap_peft(module), str(self.parent.checkpoint.folder))
-        inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
-        found: Tensor = module(**inputs, decoder_input_ids=read, use_cache=False).logits
-        return found
-
-
 def text_recipe(
+    kind: type[TextRecipe],
     encoder: Encoder,
     parent: Parent,
     training_examples: Sequence[TrainingExample],
     validation: Sequence[TrainingExample],
     settings: FitSettings,
 ) -> TextRecipe:
-    """The course of a language model."""
-    kind = Seq2SeqRecipe if parent.capabilities.family == "encoder-decoder" else TextRecipe
-    is_seq2seq = kind is Seq2SeqRecipe
+    """The training recipe of a language model, of a given class."""
     if settings.max_length is not None:
         shorter = min(settings.max_length, encoder.rules.max_length)
         encoder = replace(encoder, rules=replace(encoder.rules, max_length=shorter))
-    learnt = read_training_examples(encoder, training_examples, False, is_seq2seq)
-    validated = read_training_examples(encoder, validation, settings.validation_metric != LOSS, is_seq2seq)
-    rows = [sequences[0] for sequences in learnt.sequences]
+    trained = read_training_examples(encoder, training_examples, False, kind.is_seq2seq)
+    validated = read_training_examples(encoder, validation, settings.validation_metric != LOSS, kind.is_seq2seq)
+    rows = [sequences[0] for sequences in trained.sequences]
     validation_sequences = [
         ValidationSequence(
             sequence, number, index, index == right, lengths[index] if len(lengths) == len(sequences) else None
         )
         for number, (sequences, right, lengths) in enumerate(
-            zip(validated.sequences, validated.rights, validated.lengths, strict=True)
+            zip(validated.sequences, validated.right_indices, validated.lengths, strict=True)
         )
         for index, sequence in enumerate(sequences)
     ]
     notices = [
-        skipped_notice("lessons", learnt.refused, len(training_examples), learnt.reason),
-        skipped_notice("validation lessons", validated.refused, len(validation), validated.reason),
-        _cut_notice(learnt.cut, len(rows), encoder.rules.max_length),
+        skipped_notice("training example", trained.refused, len(training_examples), trained.reason),
+        skipped_notice("validation example", validated.refused, len(validation), validated.reason),
+        truncated_notice(trained.cut, len(rows), encoder.rules.max_length, "prompts of "),
         _no_end(encoder, training_examples),
     ]
     return kind(parent, settings, rows, validation_sequences, tuple(text for text in notices if text))
 
 
 def _predicting_positions(row: TokenSequence) -> range:
-    """Where a decoder predicts the tokens that are learnt."""
+    """Positions at which a decoder predicts the trained tokens."""
     last = len(row.ids) - 1
     return range(last - row.scored, last)
 
@@ -313,13 +285,9 @@ def _parameters(module: Any) -> Any:
     return inspect.signature(unwrap_peft(module).forward).parameters
 
 
-def _cut_notice(count: int, total: int, length: int) -> str | None:
-    return f"the prompts of {count} of {total} lessons were cut from the left to {length} tokens" if count else None
-
-
 def _no_end(encoder: Encoder, training_examples: Sequence[TrainingExample]) -> str | None:
     if encoder.rules.tokenizer.eos_token_id is not None or all(
         len(training_example.requests) > 1 for training_example in training_examples
     ):
         return None
-    return "the tokenizer has no EOS, so the model does not learn where an answer ends"
+    return "the tokenizer has no EOS token, so the model does not learn where an answer ends"

@@ -1,6 +1,6 @@
-"""The seam between families and training: a course is a model to load, rows to learn from, a loss, an examination.
+"""Training recipes, the interface between model families and training: network, rows, loss, validation.
 
-Takes lessons; says what a family makes of them, and what is common to all: which lessons can be learnt from at all.
+Takes training examples; defines the `Recipe` that each family implements, and the checks that all of them share.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from assay.core.errors import Fault, ModelError
 from assay.core.fingerprints import Capabilities
+from assay.core.plural import plural, verb
 from assay.core.requests import ChoiceSelection, Classification, Loglikelihood
 from assay.core.training import ACCURACY, DIRECTIONS, FitSettings, TrainingExample, metric_unavailable_reason
-from assay.models.hf.arguments import CausalArguments
-from assay.models.hf.checkpoint import Checkpoint
+from assay.models.loading.arguments import CausalArguments
+from assay.models.loading.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-# A label that is not learnt, in transformers' word.
+# transformers' label for positions without loss.
 IGNORED = -100
 
 Item = TypeVar("Item")
@@ -27,44 +28,44 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class ValidationScores:
-    """What an examination found: the mean loss; where answers were asked for, what they are worth, by name."""
+    """Validation results: the mean loss and, if requested, metrics by name."""
 
     loss: float
     values: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def accuracy(self) -> float | None:
-        """The share of right answers."""
+        """The accuracy, if computed."""
         return self.values.get(ACCURACY)
 
 
 class Recipe(Protocol):
-    """Lessons as one kind of network learns them."""
+    """Training examples prepared for one model family."""
 
     @property
     def rows(self) -> Sequence[Any]:
-        """What is learnt from, one per lesson."""
+        """Training rows, one per example."""
         ...
 
     @property
     def notices(self) -> Sequence[str]:
-        """What the user should know of the lessons."""
+        """Notices about the training examples."""
         ...
 
     def load(self) -> LoadedNetwork:
-        """The parent in float32 on the CPU, with the head that is to be trained; a new one by torch's random state."""
+        """The parent in float32 on the CPU, with the head to train; new heads come from torch's random state."""
         ...
 
     def collate(self, rows: Sequence[Any]) -> dict[str, Tensor]:
-        """A batch; `labels` has as many entries other than IGNORED as `loss` adds up."""
+        """A batch; `loss` sums over the entries of `labels` other than IGNORED."""
         ...
 
     def loss(self, module: Any, batch: dict[str, Tensor]) -> Tensor:
-        """The sum of the losses of a batch."""
+        """The summed loss of a batch."""
         ...
 
     def validate(self, module: Any, device: Any, with_metrics: bool) -> ValidationScores:
-        """How the model does on the validation lessons: the loss, and the other metrics where they are wanted."""
+        """Loss on the validation examples, and the other metrics if requested."""
         ...
 
 
@@ -75,9 +76,9 @@ class LoadedNetwork:
     Attributes:
         module: the transformers model.
         heads: names of the layers that the method `head` trains and that `lora` trains in full.
-        is_tied: whether its output layer is the input embeddings.
-        is_writer: whether it is a language model, whose output layer is no head of its own for `lora`.
-        notices: what the user should know of it.
+        is_tied: whether its output layer is tied to the input embeddings.
+        is_language_model: whether it is a language model, whose output layer `lora` does not train.
+        notices: notices about the network.
     """
 
     module: Any
@@ -92,15 +93,15 @@ RecipeMaker = Callable[["Parent", Sequence[TrainingExample], Sequence[TrainingEx
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The model that is trained.
+    """The model to train.
 
     Attributes:
         checkpoint: its files.
-        arguments: how the user opened it.
-        digest: of its fingerprint.
-        able: what it can do and learn.
-        course: turns lessons and validation lessons into what its family learns from.
-        device: where to train; None for the best there is.
+        arguments: its model arguments.
+        digest: digest of its fingerprint.
+        capabilities: its capabilities.
+        recipe: builds the family's recipe from training and validation examples.
+        device: device to train on; None for the best available.
     """
 
     checkpoint: Checkpoint
@@ -112,32 +113,40 @@ class Parent:
 
 
 def unwrap_peft(module: Any) -> Any:
-    """The network itself, without what peft puts around it."""
+    """The network without peft's wrapper."""
     return module.get_base_model() if hasattr(module, "peft_config") else module
 
 
 def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """Items in order, some at a time."""
+    """Items in order, `size` at a time."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
 def skipped_notice(noun: str, count: int, total: int, reason: str) -> str | None:
-    """The notice about lessons that cannot be used; an error where that is all of them."""
+    """The notice about examples that cannot be used; raises an error if none can."""
     if not count:
         return None
     if count == total:
-        raise ModelError(Fault(noun, f"none of the {total} can be used: {reason}"))
-    return f"{count} of {total} {noun} were left out: {reason}"
+        raise ModelError(Fault(f"{noun}s", f"none of the {total} can be used: {reason}"))
+    return f"{count} of {plural(total, noun)} {verb(count, 'was', 'were')} skipped: {reason}"
+
+
+def truncated_notice(count: int, total: int, length: int, what: str = "") -> str | None:
+    """The notice about training examples that were truncated; None if none were."""
+    if not count:
+        return None
+    examples = plural(total, "training example")
+    return f"{what}{count} of {examples} {verb(count, 'was', 'were')} truncated to {plural(length, 'token')}"
 
 
 def check_training_examples(
     training_examples: Sequence[TrainingExample], validation: Sequence[TrainingExample], learns: frozenset[str]
 ) -> None:
-    """Fails for lessons that a model cannot learn from."""
+    """Raises an error for examples that the model cannot be trained on."""
     if not training_examples:
-        raise ModelError(Fault("lessons", "there are none", "at least one document to learn from"))
-    for noun, group in (("lesson", training_examples), ("validation lesson", validation)):
+        raise ModelError(Fault("training examples", "there are none", "at least one training document"))
+    for noun, group in (("training example", training_examples), ("validation example", validation)):
         for number, training_example in enumerate(group, 1):
             fault = _fault(training_example, learns)
             if fault:
@@ -145,7 +154,7 @@ def check_training_examples(
 
 
 def check_metric(metric: str, validation: Sequence[TrainingExample]) -> None:
-    """Fails for a metric that the validation lessons do not have."""
+    """Raises an error for a metric that cannot be computed from the validation examples."""
     reason = metric_unavailable_reason(metric, validation)
     if reason is not None:
         others = [name for name in DIRECTIONS if metric_unavailable_reason(name, validation) is None]
@@ -153,19 +162,19 @@ def check_metric(metric: str, validation: Sequence[TrainingExample]) -> None:
 
 
 def _fault(training_example: TrainingExample, learns: frozenset[str]) -> tuple[str, str] | None:
-    """What is wrong with a lesson and what was expected."""
+    """What is wrong with a training example, and what was expected."""
     if not training_example.requests:
-        return "it asks nothing", "at least one request"
+        return "it has no requests", "at least one request"
     strange = sorted({request.kind for request in training_example.requests} - learns)
     if strange:
-        return f"{strange[0]} requests, which this model cannot learn", "one of: " + ", ".join(sorted(learns))
+        return f"{strange[0]} requests, which this model cannot be trained on", "one of: " + ", ".join(sorted(learns))
     first = training_example.requests[0]
     if isinstance(first, Loglikelihood):
         return _misplaced(training_example.right, len(training_example.requests))
     if len(training_example.requests) > 1:
-        return f"{len(training_example.requests)} {first.kind} requests", "one: a head answers it at once"
+        return f"{len(training_example.requests)} {first.kind} requests", "one request for a head"
     if isinstance(first, Classification) and len(set(first.labels)) < max(len(first.labels), 2):
-        return f"the labels {', '.join(first.labels) or '(none)'}", "two labels or more, all different"
+        return f"the labels {', '.join(first.labels) or '(none)'}", "two or more distinct labels"
     if isinstance(first, (Classification, ChoiceSelection)):
         return _misplaced(
             training_example.right, len(first.labels if isinstance(first, Classification) else first.choices)
@@ -176,4 +185,4 @@ def _fault(training_example: TrainingExample, learns: frozenset[str]) -> tuple[s
 def _misplaced(right: int, size: int) -> tuple[str, str] | None:
     if not size:
         return "there are no choices", "at least one"
-    return None if 0 <= right < size else (f"place {right} is said to be right", f"a place from 0 to {size - 1}")
+    return None if 0 <= right < size else (f"the right answer is {right}", f"an index from 0 to {size - 1}")

@@ -1,7 +1,7 @@
-"""Checkpoints of a training under way: which are whole, what they say of the checks so far, which was best.
+"""Checkpoints of a training run in progress: which are complete, their evaluation history, and the best evaluation.
 
-Takes the folder where transformers' Trainer keeps them; gives their steps and histories. A process may be killed while
-one is written or deleted, so what is not whole is removed before training goes on.
+Takes the checkpoint folder of transformers' Trainer; gives steps and histories. A process may be killed while it writes
+or deletes a checkpoint, so incomplete ones are removed before training resumes.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ STATE_FILE = "trainer_state.json"
 NEEDED = ("optimizer.pt", "scheduler.pt", "rng_state.pth")
 WEIGHTS = ("model.safetensors", "adapter_model.safetensors")
 INDEX = "model.safetensors.index.json"
-# How the Trainer marks what a check found.
+# Prefix of evaluation results in the Trainer's log.
 EVAL = "eval_"
 NAME = re.compile(r"checkpoint-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingCheckpoint:
-    """A whole checkpoint.
+    """A complete checkpoint.
 
     Attributes:
-        folder: where it is.
-        step: steps done.
-        history: what every check so far found: step, loss and the other metrics.
+        folder: its folder.
+        step: number of steps done.
+        history: all evaluations so far: step, loss and the other metrics.
     """
 
     folder: Path
@@ -41,7 +41,7 @@ class TrainingCheckpoint:
 
 
 def complete_checkpoints(folder: Path) -> list[TrainingCheckpoint]:
-    """The checkpoints in a folder, by step; those that are not whole are removed."""
+    """The checkpoints in a folder, by step; removes incomplete ones."""
     found: list[TrainingCheckpoint] = []
     for path in folder.glob("checkpoint-*"):
         state = _read_checkpoint(path)
@@ -53,13 +53,13 @@ def complete_checkpoints(folder: Path) -> list[TrainingCheckpoint]:
 
 
 def best_evaluation(history: Sequence[Mapping[str, float]], metric: str) -> Mapping[str, float]:
-    """The check with the best value of a metric; of equals that with the lowest loss, and of these the first."""
+    """The evaluation with the best value of a metric; ties go to the lowest loss, then to the first."""
     sign = 1 if DIRECTIONS[metric] else -1
     return max(history, key=lambda evaluation: (sign * evaluation[metric], -evaluation["loss"], -evaluation["step"]))
 
 
 def patience_exhausted(history: Sequence[Mapping[str, float]], metric: str, patience: int | None) -> bool:
-    """Whether that many checks have come since the best one."""
+    """Whether `patience` evaluations have passed since the best one."""
     if patience is None or not history:
         return False
     best = best_evaluation(history, metric)["step"]
@@ -67,7 +67,7 @@ def patience_exhausted(history: Sequence[Mapping[str, float]], metric: str, pati
 
 
 def read_history(log: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, float], ...]:
-    """The checks in the Trainer's log: step, loss and what else they found."""
+    """The evaluations in the Trainer's log: step, loss and the other metrics."""
     evaluations = (entry for entry in log if "eval_loss" in entry)
     return tuple({"step": entry["step"], **_found(entry)} for entry in evaluations)
 
@@ -77,7 +77,7 @@ def _found(entry: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _read_checkpoint(folder: Path) -> TrainingCheckpoint | None:
-    """The checkpoint, if everything that training needs to go on is there."""
+    """The checkpoint, if it has everything that resuming needs."""
     named = NAME.fullmatch(folder.name)
     try:
         data = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
-"""Training itself, by transformers' Trainer: our loss and our examination, its loop, optimiser and checkpoints.
+"""Training loop: transformers' Trainer with the loss and validation of a recipe.
 
-Takes a course and a module to train; leaves checkpoints in a folder. Nothing is printed or reported anywhere; random
-states, log levels and the environment of the process are as before when it ends.
+Takes a recipe and a module to train; writes checkpoints to a folder. Prints and reports nothing; random states, log
+levels and environment variables of the process are restored afterwards.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.training import LOSS, FitListener, FitProgress, FitSettings
-from assay.models.hf.decoder.network import quiet
+from assay.models.runtime import quiet
 from assay.models.training.hyperparameters import SCHEDULES, steps_per_epoch
 from assay.models.training.recipes import IGNORED, Recipe
 from assay.models.training.resume_state import (
@@ -28,21 +28,21 @@ from assay.models.training.resume_state import (
 from assay.models.training.training_errors import require_finite
 
 MAX_GRAD_NORM = 1.0
-# The Trainer keeps the checkpoint with the highest of one number and knows no ties. This one is the step of a check
-# that is the best so far by `best_evaluation`, else 0: the highest is that of the check that is to be kept.
+# The Trainer keeps the checkpoint with the highest value of one metric and cannot break ties. This metric is the step
+# of an evaluation that is the best so far by `best_evaluation`, else 0: its highest value marks the best evaluation.
 _RECENCY = "recency"
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """What one training does.
+    """Plan of one training run.
 
     Attributes:
-        settings: how.
-        rate: the highest learning rate.
-        steps: steps in all.
-        has_checks: whether there is something to validate on.
-        folder: where checkpoints go.
+        settings: hyperparameters.
+        rate: the peak learning rate.
+        steps: total number of optimizer steps.
+        has_validation: whether there are validation examples.
+        folder: checkpoint folder.
     """
 
     settings: FitSettings
@@ -52,7 +52,7 @@ class TrainingPlan:
     folder: Path
 
     def is_over(self, state: TrainingCheckpoint | None) -> bool:
-        """Whether there is nothing left to train after a checkpoint."""
+        """Whether training is complete at a checkpoint."""
         if state is None:
             return False
         return state.step >= self.steps or patience_exhausted(
@@ -62,7 +62,7 @@ class TrainingPlan:
 
 @contextmanager
 def isolated_random_state(seed: int) -> Iterator[None]:
-    """Random numbers from a seed while this lasts; then random states and environment are as before."""
+    """Seeds all random generators, and restores their states and the environment afterwards."""
     import numpy
     import torch
 
@@ -88,17 +88,17 @@ def train(
     last: TrainingCheckpoint | None,
     device_and_listener: tuple[Any, FitListener],
 ) -> None:
-    """Trains to the end, from the last checkpoint on; the last step leaves one too.
+    """Trains to the end, resuming from the last checkpoint; the last step is saved too.
 
     Args:
-        ends: the device, and who is told of every step.
+        device_and_listener: the device, and the listener for progress.
     """
     from transformers import PrinterCallback
 
     device, listener = device_and_listener
     trainer = _make_trainer(module, recipe, plan, device.type == "cpu")
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(_make_watcher(plan, listener))
+    trainer.add_callback(_make_callback(plan, listener))
     trainer.train(resume_from_checkpoint=None if last is None else str(last.folder))
 
 
@@ -114,7 +114,7 @@ def _arguments(plan: TrainingPlan, example_count: int, on_cpu: bool) -> Any:
         gradient_accumulation_steps=settings.accumulation,
         learning_rate=plan.rate,
         lr_scheduler_type=SCHEDULES[settings.schedule],
-        # Rounded down: the first step of a warm-up has a rate of zero, so a training of one step would learn nothing.
+        # Rounded down: the first warm-up step has a learning rate of zero, so a one-step training would learn nothing.
         warmup_steps=int(settings.warmup * plan.steps),
         weight_decay=settings.weight_decay,
         max_grad_norm=MAX_GRAD_NORM,
@@ -137,7 +137,7 @@ def _arguments(plan: TrainingPlan, example_count: int, on_cpu: bool) -> Any:
         disable_tqdm=True,
         use_cpu=on_cpu,
     )
-    # One GPU: several would split batches, and with them the order in which numbers are added.
+    # One GPU: several would split batches and change the order of summation.
     arguments._n_gpu = min(arguments.n_gpu, 1)
     return arguments
 
@@ -148,19 +148,19 @@ def _make_trainer(module: Any, recipe: Recipe, plan: TrainingPlan, on_cpu: bool)
     validation_metric = plan.settings.validation_metric
 
     class FitTrainer(Trainer):  # type: ignore[misc]
-        """The Trainer with the loss and the examination of a course."""
+        """The Trainer with the loss and validation of a recipe."""
 
         control: Any
 
         def compute_loss(
             self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
         ) -> Any:
-            """The mean over the whole step, also when it has several batches."""
+            """The mean loss over the whole step, gradient accumulation included."""
             count = (inputs["labels"] != IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
             return recipe.loss(model, inputs) / count
 
         def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
-            """The examination; each lesson counts once, however they are batched."""
+            """Validates; each example counts once, independent of batching."""
             self.model.eval()
             scores = recipe.validate(self.model, self.args.device, validation_metric != LOSS)
             step = self.state.global_step
@@ -179,28 +179,28 @@ def _make_trainer(module: Any, recipe: Recipe, plan: TrainingPlan, on_cpu: bool)
         train_dataset=recipe.rows,
         eval_dataset=validation,
     )
-    # `compute_loss` divides by the labels of all batches of a step, so the Trainer must not divide again.
+    # `compute_loss` divides by the number of labels of the whole step, so the Trainer must not divide again.
     trainer.model_accepts_loss_kwargs = trainer.loss_is_scaled_for_ga = True
     return trainer
 
 
-def _make_watcher(plan: TrainingPlan, listener: FitListener) -> Any:
+def _make_callback(plan: TrainingPlan, listener: FitListener) -> Any:
     from transformers import TrainerCallback
 
-    class Watcher(TrainerCallback):  # type: ignore[misc]
-        """Tells the listener of every step, stops at what is no number, and stops early."""
+    class ProgressCallback(TrainerCallback):  # type: ignore[misc]
+        """Reports every step, raises on non-finite losses, and implements early stopping."""
 
         def __init__(self) -> None:
             self.loss: float | None = None
             self.value: float | None = None
 
-        def tell(self, step: int) -> None:
+        def report(self, step: int) -> None:
             listener(FitProgress(step, plan.steps, self.loss, self.value))
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             history = read_history(state.log_history)
             self.value = history[-1].get(plan.settings.validation_metric) if history else None
-            self.tell(state.global_step)
+            self.report(state.global_step)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             if state.global_step >= plan.steps:
@@ -214,13 +214,13 @@ def _make_watcher(plan: TrainingPlan, listener: FitListener) -> Any:
             require_finite("loss", logs["loss"], state.global_step, plan.rate)
             require_finite("gradient", logs.get("grad_norm", 0.0), state.global_step, plan.rate)
             self.loss = logs["loss"]
-            self.tell(state.global_step)
+            self.report(state.global_step)
 
         def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             history = read_history(state.log_history)
             self.value = history[-1][plan.settings.validation_metric]
-            self.tell(state.global_step)
+            self.report(state.global_step)
             if patience_exhausted(history, plan.settings.validation_metric, plan.settings.patience):
                 control.should_training_stop = True
 
-    return Watcher()
+    return ProgressCallback()

@@ -1,6 +1,6 @@
-"""What the answers to validation lessons are worth, by the formulas of the tasks' own metrics.
+"""Validation metrics during training, with the formulas of the tasks' own metrics.
 
-Takes (right, picked) places of lessons with choices, or (right, found) words of spans; gives numbers by name.
+Takes (right, predicted) indices of examples with choices, or (right, predicted) texts of spans; gives values by name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Pairs = Sequence[tuple[int, int]]
 
 
 def prediction_metrics(pairs: Pairs) -> dict[str, float]:
-    """Every number that picks have: metrics, how many different ones there are, the most frequent right answer."""
+    """Metrics of predictions, the number of distinct predictions, and the share of the most frequent right answer."""
     rights = Counter(right for right, _ in pairs)
     return {
         ACCURACY: sum(right == predicted for right, predicted in pairs) / len(pairs),
@@ -29,7 +29,7 @@ def prediction_metrics(pairs: Pairs) -> dict[str, float]:
 
 
 def span_metrics(spans: Sequence[tuple[str, str]]) -> dict[str, float]:
-    """`squad_em`, which is the accuracy of spans, and `squad_f1`."""
+    """`squad_em`, reported as accuracy, and `squad_f1`."""
     pairs = [(normalised(found), normalised(right)) for right, found in spans]
     return {
         ACCURACY: sum(found == right for found, right in pairs) / len(pairs),
@@ -38,14 +38,14 @@ def span_metrics(spans: Sequence[tuple[str, str]]) -> dict[str, float]:
 
 
 def f1(pairs: Pairs) -> float:
-    """F1 of place 1; 0 where nothing there is right or picked."""
+    """F1 of class 1; 0 if class 1 never occurs and is never predicted."""
     hits = sum(right == predicted == 1 for right, predicted in pairs)
     total = sum((right == 1) + (predicted == 1) for right, predicted in pairs)
     return 2 * hits / total if total else 0.0
 
 
 def matthews(pairs: Pairs) -> float:
-    """Matthews' correlation for any number of places (Gorodkin's R_K); 0 where it is undefined."""
+    """Matthews correlation coefficient for any number of classes (Gorodkin's R_K); 0 where undefined."""
     n, hits = len(pairs), sum(right == predicted for right, predicted in pairs)
     rights, predictions = (Counter(pair[side] for pair in pairs) for side in (0, 1))
     covariance = hits * n - sum(count * predictions[label] for label, count in rights.items())

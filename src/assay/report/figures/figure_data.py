@@ -128,7 +128,7 @@ def bin_edges(values: Sequence[float], limits: tuple[float, float]) -> list[floa
     start = limits[0]
     if all(float(2 * value).is_integer() for value in values):
         width = float(max(1, math.ceil(width)))
-        # No value stands on an edge, and whole numbers stand in the middle of a bin of width 1.
+        # No value is on an edge, and whole numbers are in the middle of a bin of width 1.
         start = math.floor(limits[0]) - (0.5 if all(value.is_integer() for value in values) else 0.25)
     return [start + step * width for step in range(math.ceil((limits[1] - start) / width) + 1)]
 

@@ -120,7 +120,7 @@ class _BarLayout:
         return place + (self.models.index(model) - (len(self.models) - 1) / 2) * self.width
 
     def mark(self, method: str) -> float:
-        """Where in the bar, from its middle, a method's mark stands."""
+        """Offset of a method's mark from the middle of the bar."""
         count = len(self.methods)
         return 0.0 if count == 1 else (self.methods.index(method) / (count - 1) - 0.5) * 0.72 * self.width
 
@@ -205,7 +205,7 @@ def _unique(names: Sequence[str]) -> list[str]:
 def length_figure(panels: Sequence[LengthPanel], path: str | Path, title: str) -> None:
     """One row per panel: a Bland-Altman plot of choice lengths, and beside it the histogram of the differences.
 
-    Grey stands for all documents, red for those that the method got wrong.
+    Grey: all documents. Red: documents that the method got wrong.
     """
     data = [Lengths.of(panel) for panel in panels]
     caption = (

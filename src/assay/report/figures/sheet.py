@@ -81,7 +81,7 @@ def check_figure(path: str | Path, flag: str) -> RequiredPackage:
         flag: the option that names it, for errors.
     """
     if Path(path).suffix.lower().removeprefix(".") not in _KINDS:
-        raise OutputError(Fault(flag, f'"{path}" is no figure', "a file name that ends in .svg or .png"))
+        raise OutputError(Fault(flag, f'"{path}" is not a figure file', "a file name that ends in .svg or .png"))
     check_file(path, flag)
     return figure_need(flag)
 
@@ -103,8 +103,8 @@ def sheet(
 
     Args:
         path: the file; its suffix says the format.
-        title: stands above all.
-        caption: stands below all.
+        title: above the figure.
+        caption: below the figure.
         height: of what is drawn between them, in inches.
         legends: stand below the title, one beneath the other.
     """

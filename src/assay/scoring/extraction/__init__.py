@@ -1,1 +1,1 @@
-"""Reading answers from generated text: ordered lists of named rules, with the place where each one matched."""
+"""Answer extraction from generated text: ordered lists of named rules, with the position of each match."""

@@ -1,6 +1,6 @@
-"""What an extractor is, and how a list of them is asked: the first in order that finds something wins.
+"""Extractors, and how a list of them is applied: the first in order that finds an answer wins.
 
-In: a generated text, and whether the token limit cut it off. Out: an `Extraction` with answer, rule and place.
+In: a generated text, and whether it reached the token limit. Out: an `Extraction` with answer, rule and offsets.
 Reasoning between `<think>` and `</think>` is never searched.
 """
 
@@ -15,14 +15,14 @@ from typing import NamedTuple
 from assay.core.scores import Extraction
 
 _THINK = re.compile(r"<(/?)think>", re.IGNORECASE)
-# Chinese, Japanese and Korean need no blanks between words: a label or number may stand right beside them.
+# Chinese, Japanese and Korean have no spaces between words: a label or number may directly adjoin them.
 WITHOUT_BLANKS = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af"
 _DENIAL = re.compile(r"(?:\bnot|n['’]t)\s{1,3}[*_`\"'“‘(\[$]{0,4}$", re.IGNORECASE)
 _MOST_BOXES, _LONGEST_BOX = 20, 1000
 
 
 class FoundAnswer(NamedTuple):
-    """An answer and its place: `text[start:end]` is what was matched."""
+    """An answer and its offsets: `text[start:end]` is the match."""
 
     answer: str
     start: int
@@ -30,10 +30,10 @@ class FoundAnswer(NamedTuple):
 
 
 class TruncationRule(Enum):
-    """What a rule is worth in a text that the token limit cut off."""
+    """How far a rule is valid in a text that was truncated at the token limit."""
 
-    COUNTS = "what it finds is whole, wherever it stands"
-    NEEDS_TEXT_AFTER = "what it finds may itself be cut, unless a line end, a letter or a digit comes after it"
+    COUNTS = "its match is complete, wherever it is"
+    NEEDS_TEXT_AFTER = "its match may itself be truncated, unless a line end, a letter or a digit follows it"
     SKIPPED = "it looks at the end of the text, which is missing"
 
 
@@ -49,12 +49,12 @@ NOTHING = Extraction()
 
 
 def extract(text: str, extractors: Sequence[Extractor], is_truncated: bool = False) -> Extraction:
-    """What the first extractor in order finds.
+    """The result of the first extractor in order that finds an answer.
 
     Args:
-        text: what the model wrote.
+        text: the model's text.
         extractors: the rules.
-        is_cut: whether the token limit cut the text off.
+        is_truncated: whether the text reached the token limit.
     """
     searched = without_thinking(text)
     if searched is None:
@@ -66,7 +66,7 @@ def extract(text: str, extractors: Sequence[Extractor], is_truncated: bool = Fal
 
 
 def extract_all(text: str, extractors: Sequence[Extractor], is_truncated: bool = False) -> dict[str, Extraction]:
-    """What each extractor finds by itself, in order."""
+    """The result of each extractor on its own, in order."""
     searched = without_thinking(text)
     return {each.name: NOTHING if searched is None else _apply(each, searched, is_truncated) for each in extractors}
 
@@ -84,24 +84,24 @@ def _apply(extractor: Extractor, searched: str, is_truncated: bool) -> Extractio
     return Extraction(found.answer, extractor.name, found.start, found.end)
 
 
-def _continues_after(text: str, place: int) -> bool:
-    """Whether the text goes on after the word that ends at a place or goes on there, with more than marks.
+def _continues_after(text: str, offset: int) -> bool:
+    """Whether more than punctuation follows the word at an offset.
 
     "15", "15." and "15e" may have been on the way to "15.67" and "15e3".
     """
-    rest = text[place:].lstrip(string.ascii_letters)
+    rest = text[offset:].lstrip(string.ascii_letters)
     return any(letter.isalnum() or letter == "\n" for letter in rest)
 
 
-def is_denied(text: str, place: int) -> bool:
-    """Whether "not" or "n't" stands before what begins at a place."""
-    return _DENIAL.search(text, max(0, place - 12), place) is not None
+def is_denied(text: str, offset: int) -> bool:
+    """Whether "not" or "n't" precedes an offset."""
+    return _DENIAL.search(text, max(0, offset - 12), offset) is not None
 
 
 def without_thinking(text: str) -> str | None:
-    """The text with line ends in place of reasoning, so that places stay; None when the reasoning has no end.
+    """The text with reasoning replaced by line ends, so that offsets stay valid; None if the reasoning has no end.
 
-    A `</think>` that nothing opened closes what the prompt opened: all before it is reasoning.
+    A `</think>` without an opening tag closes one in the prompt: everything before it is reasoning.
     """
     parts: list[tuple[int, int]] = []
     opened: int | None = None
@@ -113,16 +113,16 @@ def without_thinking(text: str) -> str | None:
             opened = tag.start()
     if opened is not None:
         return None
-    pieces, place = [], 0
+    pieces, offset = [], 0
     for start, end in sorted(parts):
-        pieces.append(text[place:start])
-        pieces.append("\n" * (end - max(place, start)))
-        place = max(place, end)
-    return "".join(pieces) + text[place:]
+        pieces.append(text[offset:start])
+        pieces.append("\n" * (end - max(offset, start)))
+        offset = max(offset, end)
+    return "".join(pieces) + text[offset:]
 
 
 def stripped(text: str, start: int, end: int) -> FoundAnswer | None:
-    """The part of a text without white space at its ends; None when nothing is left."""
+    """The part of a text without surrounding white space; None if nothing is left."""
     part = text[start:end]
     answer = part.strip()
     if not answer:
@@ -132,14 +132,14 @@ def stripped(text: str, start: int, end: int) -> FoundAnswer | None:
 
 
 def boxes(text: str) -> list[tuple[int, int]]:
-    r"""Places of what stands in `\boxed{…}`, the last one first. Looks at a few boxes only, and at none cut off."""
+    r"""Offsets of the contents of `\boxed{…}`, last one first. Looks at a few boxes only, and at no truncated one."""
     found: list[tuple[int, int]] = []
-    place = len(text)
+    offset = len(text)
     for _ in range(_MOST_BOXES):
-        place = text.rfind("\\boxed", 0, place)
-        if place < 0:
+        offset = text.rfind("\\boxed", 0, offset)
+        if offset < 0:
             break
-        start = place + len("\\boxed")
+        start = offset + len("\\boxed")
         start += len(text[start : start + 3]) - len(text[start : start + 3].lstrip())
         end = _closing(text, start)
         if end is not None:
@@ -148,10 +148,10 @@ def boxes(text: str) -> list[tuple[int, int]]:
 
 
 def _closing(text: str, start: int) -> int | None:
-    """Where the brace that opens at `start` is closed."""
+    """Offset of the closing brace of the one that opens at `start`."""
     depth = 0
-    for place in range(start, min(len(text), start + _LONGEST_BOX)):
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
+    for offset in range(start, min(len(text), start + _LONGEST_BOX)):
+        depth += {"{": 1, "}": -1}.get(text[offset], 0)
         if depth == 0:
-            return place if place > start else None
+            return offset if offset > start else None
     return None

@@ -1,7 +1,7 @@
-"""Labels of multiple choice in generated text: B, (B), **B**, "the answer is B", \\boxed{B}.
+"""Multiple-choice labels in generated text: B, (B), **B**, "the answer is B", \\boxed{B}.
 
-A label is never a piece of a word. "A" before another word is an article, and a bare "I" is a pronoun, unless the form
-says otherwise. Every quantifier is bounded, so that no text takes long.
+A label is never part of a word. "A" before another word is an article, and a bare "I" is a pronoun, unless the form
+says otherwise. Every quantifier is bounded, so that matching is fast on any text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WORD = rf"[^\W{WITHOUT_BLANKS}]"
 # Not in "P(A)", "vitamin-C", "°C", "U.S.A", "C++", "A-level", "I'm".
 _BEFORE = rf"(?<!{_WORD})(?<!{_WORD}[-–.'’&(\[])(?<![_^]\{{)(?<![°\\@#])"
 _AFTER = rf"(?!{_WORD})(?![-–'’.&]{_WORD})(?![+#°(])"
-# Marks around a label: emphasis, quotes, brackets, mathematics.
+# Markup around a label: emphasis, quotes, brackets, mathematics.
 _OPEN = r"(?:[*_`\"'“‘«(\[$（【「]|\\[(\[]\s?|\\(?:text|textbf|mathrm|mathbf|boxed)\s?\{){0,8}"
 _CLOSE = r"[*_`\"'”’»)\]}$）】」.:,;!。，：]{0,8}"
 _SAID = (
@@ -27,7 +27,7 @@ _SAID = (
     r"[*_]{0,3}\s{0,3}(?:is|would\s{1,3}be|should\s{1,3}be|must\s{1,3}be|:|：|=)|答案(?:是|为|為|：|:)?)"
     r"[\s*_:：]{0,10}(?:(?:therefore|thus|hence|likely|probably|clearly)\s{1,3})?(?:(?:the\s{1,3})?(?:option|choice|letter|answer)[\s:]{1,3})?"
 )
-# Words after which a label is one although a word follows, where it could be an article or a pronoun.
+# Words before which A or I is a label although it could be an article or a pronoun.
 _GOES_ON = r"because|since|as|and|but|which|for|from|due|based|by|so|rather|instead|not|here"
 _ITEM_END = rf"(?:[.):：][*_]{{0,2}}(?=\s|$)|\.(?!{_WORD}))"
 
@@ -42,7 +42,7 @@ class _Patterns:
         label = rf"(?P<label>{exact})"
         either = rf"(?P<either>(?i:{exact}))"
         self.given = {label.casefold(): label for label in labels}
-        # "A or B" and "A, B" are no single answer.
+        # "A or B" and "A, B" are not a single answer.
         alone = (
             rf"(?!{_CLOSE}\s{{0,3}}(?:or|and|/|,|&|\|)\s{{0,3}}{_OPEN}(?!\b[AI][ \t]{{1,3}}[a-z])(?:{exact}){_AFTER}"
             r"(?!\s{1,3}is\b))"
@@ -75,7 +75,7 @@ class _Patterns:
         self.box = re.compile(rf"\s*{box}(?:{_CLOSE}\s*|[.):]\s.*)", re.DOTALL)
 
     def found(self, match: re.Match[str]) -> FoundAnswer:
-        """The label as it is listed, and where it stands."""
+        """The label as listed, and its offsets."""
         name = match.lastgroup or "label"
         return FoundAnswer(self.given[match.group(name).casefold()], match.start(name), match.end(name))
 
@@ -114,7 +114,7 @@ def _last(patterns: _Patterns, matches: Iterator[re.Match[str]]) -> FoundAnswer 
 
 
 def lone(labels: Sequence[str]) -> Find:
-    """A first line that is nothing but a label, in either case."""
+    """A first line that is only a label, in either case."""
     patterns = _patterns(tuple(labels))
 
     def find(text: str) -> FoundAnswer | None:
@@ -126,7 +126,7 @@ def lone(labels: Sequence[str]) -> Find:
 
 
 def leading(labels: Sequence[str]) -> Find:
-    """A label with punctuation after it at the beginning: "B. Paris", "(B) Paris". Not a list of the choices."""
+    """A label followed by punctuation at the start: "B. Paris", "(B) Paris". Not a list of the choices."""
     patterns = _patterns(tuple(labels))
 
     def find(text: str) -> FoundAnswer | None:
@@ -139,15 +139,15 @@ def leading(labels: Sequence[str]) -> Find:
 
 
 def last(labels: Sequence[str]) -> Find:
-    """The last label that stands by itself anywhere.
+    """The last free-standing label anywhere.
 
-    Labels of a list of choices and denied ones ("not B") do not count, and "A or B" is no answer.
+    Labels of a list of choices and negated ones ("not B") do not count, and "A or B" is not an answer.
     """
     patterns = _patterns(tuple(labels))
 
     def find(text: str) -> FoundAnswer | None:
         listed = _listed(patterns, text)
-        skipped = {place for places in listed.values() for place in places} if len(listed) > 1 else set()
+        skipped = {start for starts in listed.values() for start in starts} if len(listed) > 1 else set()
         for match in reversed(list(patterns.standing.finditer(text))):
             if match.start() not in skipped and not _DENIED.search(text, *_just_before(match)):
                 is_joined = patterns.joined.search(text, *_just_before(match))
@@ -162,15 +162,15 @@ def _just_before(match: re.Match[str]) -> tuple[int, int]:
 
 
 def _listed(patterns: _Patterns, text: str) -> dict[str, list[int]]:
-    """Labels that begin a line as items of a list do, with their places."""
-    places: dict[str, list[int]] = {}
+    """Labels that begin a line like list items, with their offsets."""
+    starts: dict[str, list[int]] = {}
     for match in patterns.item.finditer(text):
-        places.setdefault(match.group("label"), []).append(match.start("label"))
-    return places
+        starts.setdefault(match.group("label"), []).append(match.start("label"))
+    return starts
 
 
 def first_line(text: str) -> tuple[int, int]:
-    """Where the first line with something in it begins and ends."""
+    """Start and end of the first nonblank line."""
     start = len(text) - len(text.lstrip())
     end = text.find("\n", start)
     return start, len(text) if end < 0 else end

@@ -1,8 +1,8 @@
-"""Numbers in generated text: #### 18, \\boxed{18}, "the answer is $1,800.50", the last number of all.
+"""Numbers in generated text: #### 18, \\boxed{18}, "the answer is $1,800.50", the last number.
 
-The answer is the number alone in its canonical form, as `-1800.5` or `1/3`: without currency, thousands separators,
-percent and full stops; `2 1/2`, `3.5 × 10^3` and `\\frac{1}{3}` are understood. Its place in the text is kept. No
-arithmetic is done in floating point.
+The answer is the number in canonical form, such as `-1800.5` or `1/3`: without currency, thousands separators, percent
+sign and trailing period; `2 1/2`, `3.5 × 10^3` and `\\frac{1}{3}` are parsed. Its offsets are recorded. All arithmetic
+is exact, not in floating point.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _END = r"(?![.,/:_]?[0-9])(?!\^[0-9{(]|\*\*[0-9])(?!(?:st|nd|rd|th)\b)"
 _WRITTEN = rf"(?:{_MIXED}|{_DIGITS}(?:/[0-9]+)?|\.[0-9]+|{_FRACTION})"
 _NUMBER = rf"(?P<number>{_SIGN}(?:{_CURRENCY}\s?)?{_SIGN}{_START}{_WRITTEN}{_END})"
 _MARKS = r"(?:[\s*_:：`\"'“(\[$≈~]|\\[(\[]){0,10}"
-# "12 / 4 = 3" says 3; a sum without a result says nothing.
+# "12 / 4 = 3" gives 3; an expression without a result gives nothing.
 _SUM = r"(?:(?:[0-9+\-−*/×÷x()$%, \t]|\.(?=[0-9])|\\(?:times|cdot|div)){1,60}=[\s$*]{0,4}){0,3}"
 _NO_SUM = r"(?!\s?(?:[-−+*×÷/=^]|\\(?:times|cdot|div))\s?[(]?[0-9])"
 
@@ -51,17 +51,17 @@ _AS_EXPONENT = re.compile(r"\s?(?:[×x*]|\\times|\\cdot)\s?10\^\{?([+-]?[0-9]+)\
 _PARTS = re.compile(
     r"(?P<sign>[+-]?)\s*(?:(?P<whole>[0-9]+)\x20)?(?P<top>[0-9]*\.?[0-9]+)(?:[eE](?P<power>[+-]?[0-9]+))?(?:/(?P<bottom>[0-9]+))?"
 )
-# A text that is a number and nothing else, as right answers are written.
+# A text that is only a number, as right answers are written.
 _ALONE = re.compile(rf"\s*{_NUMBER}\s?(?:\\?%|[£€¥₹$])?\.?\s*")
-# 1e9999 would be written out in ten thousand digits, and cannot be meant.
+# 1e9999 would have ten thousand digits, and cannot be an answer.
 _LARGEST_EXPONENT = 100
 
 
 def canonical(text: str) -> str | None:
-    """The one way to write a number: "$1,234.50", "1234.500" and "1,234.5" are 1234.5, "−2/4" is -0.5, 50% is 50.
+    """The canonical form of a number: "$1,234.50", "1234.500" and "1,234.5" are 1234.5, "−2/4" is -0.5, 50% is 50.
 
-    A fraction that no decimal writes exactly stays one, in lowest terms: 2/6 is 1/3. None for a text that is not a
-    number and nothing else.
+    A fraction without an exact decimal form stays one, in lowest terms: 2/6 is 1/3. None for a text that is not exactly
+    a number.
     """
     match = _ALONE.fullmatch(text)
     return None if match is None else _written(match.group("number"))
@@ -78,7 +78,7 @@ def _written(raw: str) -> str:
 
 
 def _value(plain: str) -> Fraction | None:
-    """What a number without marks is worth; None where it would be written in hundreds of digits."""
+    """The value of a number without symbols; None if it would have hundreds of digits."""
     parts = _PARTS.fullmatch(plain)
     if parts is None or abs(int(power := parts["power"] or "0")) > _LARGEST_EXPONENT:
         return None
@@ -87,18 +87,18 @@ def _value(plain: str) -> Fraction | None:
 
 
 def _decimal(value: Fraction) -> str | None:
-    """A fraction written with a decimal point; None where that has no end."""
-    places, rest = 0, value.denominator
+    """A fraction in decimal notation; None if that does not terminate."""
+    decimals, rest = 0, value.denominator
     for prime in (2, 5):
         count = 0
         while rest % prime == 0:
             rest, count = rest // prime, count + 1
-        places = max(places, count)
+        decimals = max(decimals, count)
     if rest > 1:
         return None
-    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
+    digits = str(abs(value.numerator) * 10**decimals // value.denominator).rjust(decimals + 1, "0")
     sign = "-" if value < 0 else ""
-    return sign + (f"{digits[:-places]}.{digits[-places:]}" if places else digits)
+    return sign + (f"{digits[:-decimals]}.{digits[-decimals:]}" if decimals else digits)
 
 
 def _found(match: re.Match[str]) -> FoundAnswer:
@@ -120,7 +120,7 @@ def after_hashes(text: str) -> FoundAnswer | None:
 
 
 def boxed(text: str) -> FoundAnswer | None:
-    r"""The last `\boxed{…}` that holds one number, with a unit at most."""
+    r"""The last `\boxed{…}` that holds one number, optionally with a unit."""
     for start, end in boxes(text):
         match = _BOX.fullmatch(text, start, end)
         if match is not None:
@@ -134,7 +134,7 @@ def statement(text: str) -> FoundAnswer | None:
 
 
 def last(text: str) -> FoundAnswer | None:
-    """The last number of the text, but for denied ones: "13, not 12" says 13."""
+    """The last number of the text that is not negated: "13, not 12" gives 13."""
     found = None
     for match in _ANY.finditer(text):
         if not is_denied(text, match.start()):

@@ -9,13 +9,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from assay.core.errors import did_you_mean
-from assay.scoring.extraction import letters, numbers
-from assay.scoring.extraction import spans as texts
+from assay.scoring.extraction import letters, numbers, spans
 from assay.scoring.extraction.extractors import Extractor, FoundAnswer, TruncationRule
 
 
 class QuestionContext(NamedTuple):
-    """What a rule may know of the question.
+    """What a rule may know about the question.
 
     Attributes:
         labels: the labels of its choices.
@@ -32,7 +31,7 @@ _WHOLE, _NEEDS_TEXT_AFTER, _SKIPPED = TruncationRule.COUNTS, TruncationRule.NEED
 
 
 class ExtractorRule(NamedTuple):
-    """How an extractor is made for a question, and what it is worth in a text that was cut off."""
+    """How an extractor is built for a question, and how far it is valid in a truncated text."""
 
     make: Callable[[QuestionContext], Find]
     when_truncated: TruncationRule
@@ -49,16 +48,16 @@ EXTRACTORS: dict[str, ExtractorRule] = {
     "number_boxed": ExtractorRule(lambda question: numbers.boxed, _WHOLE),
     "number_statement": ExtractorRule(lambda question: numbers.statement, _NEEDS_TEXT_AFTER),
     "number_last": ExtractorRule(lambda question: numbers.last, _SKIPPED),
-    "choice_exact": ExtractorRule(lambda question: texts.choice_exact(question.choices), _WHOLE),
-    "choice_statement": ExtractorRule(lambda question: texts.choice_statement(question.choices), _NEEDS_TEXT_AFTER),
-    "choice_leading": ExtractorRule(lambda question: texts.choice_leading(question.choices), _NEEDS_TEXT_AFTER),
-    "choice_only": ExtractorRule(lambda question: texts.choice_only(question.choices), _SKIPPED),
-    "first_line": ExtractorRule(lambda question: texts.first_line, _NEEDS_TEXT_AFTER),
-    "last_line": ExtractorRule(lambda question: texts.last_line, _SKIPPED),
-    "whole": ExtractorRule(lambda question: texts.whole, _WHOLE),
+    "choice_exact": ExtractorRule(lambda question: spans.choice_exact(question.choices), _WHOLE),
+    "choice_statement": ExtractorRule(lambda question: spans.choice_statement(question.choices), _NEEDS_TEXT_AFTER),
+    "choice_leading": ExtractorRule(lambda question: spans.choice_leading(question.choices), _NEEDS_TEXT_AFTER),
+    "choice_only": ExtractorRule(lambda question: spans.choice_only(question.choices), _SKIPPED),
+    "first_line": ExtractorRule(lambda question: spans.first_line, _NEEDS_TEXT_AFTER),
+    "last_line": ExtractorRule(lambda question: spans.last_line, _SKIPPED),
+    "whole": ExtractorRule(lambda question: spans.whole, _WHOLE),
 }
 
-# Name → extractors in the order in which they are tried: the surest form of an answer first.
+# Name → extractors in the order in which they are tried: the most reliable form of an answer first.
 LISTS: dict[str, tuple[str, ...]] = {
     "letter": (
         "letter_boxed",
@@ -77,7 +76,7 @@ LISTS: dict[str, tuple[str, ...]] = {
 
 
 def extractor_names(using: str | Sequence[str]) -> tuple[str, ...]:
-    """The extractors behind names of lists and of extractors, each once, in order."""
+    """The extractors behind names of lists and of extractors, without duplicates, in order."""
     wanted = [using] if isinstance(using, str) else list(using)
     found: dict[str, None] = {}
     for name in wanted:
@@ -94,7 +93,7 @@ def make_extractors(names: Sequence[str], question: QuestionContext = QuestionCo
 
 
 def _when_truncated(name: str, question: QuestionContext) -> TruncationRule:
-    """What a rule is worth in a cut text. A label such as 1 may be the beginning of 10, unless the text goes on."""
+    """How far a rule is valid in a truncated text. A label such as 1 may be the start of 10 unless text follows."""
     usual = EXTRACTORS[name].when_truncated
     known = question.labels if name.startswith("letter_") else question.choices if name == "choice_exact" else ()
     if usual is not _WHOLE or name == "letter_boxed" or not _has_beginnings(known):
@@ -104,6 +103,6 @@ def _when_truncated(name: str, question: QuestionContext) -> TruncationRule:
 
 @lru_cache(maxsize=256)
 def _has_beginnings(known: tuple[str, ...]) -> bool:
-    """Whether one of some texts begins another."""
+    """Whether one of the texts is a prefix of another."""
     ordered = sorted(text.casefold() for text in known)
     return any(longer.startswith(text) for text, longer in pairwise(ordered))

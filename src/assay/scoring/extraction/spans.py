@@ -1,4 +1,4 @@
-"""Answers that are texts: one of the document's choices, a line, or all of it."""
+"""Text answers: one of the document's choices, a line, or the whole text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SAID = (
 
 
 def plain(text: str) -> str:
-    """A text for comparing: case, white space, and marks at its ends do not count."""
+    """A text normalised for comparison: case, white space, and surrounding punctuation do not count."""
     return " ".join(text.casefold().split()).strip(_MARKS)
 
 
@@ -28,12 +28,12 @@ def choice_exact(choices: Sequence[str]) -> Find:
     known = {plain(choice): choice for choice in reversed(choices) if plain(choice)}
 
     def find(text: str) -> FoundAnswer | None:
-        # A text much longer than every choice is none of them; that spares the work.
-        place = stripped(text, 0, len(text))
-        if place is None or len(place.answer) > 2 * max(map(len, choices), default=0) + 100:
+        # A text much longer than every choice is none of them; skips the work.
+        trimmed = stripped(text, 0, len(text))
+        if trimmed is None or len(trimmed.answer) > 2 * max(map(len, choices), default=0) + 100:
             return None
-        choice = known.get(plain(place.answer))
-        return None if choice is None else FoundAnswer(choice, place.start, place.end)
+        choice = known.get(plain(trimmed.answer))
+        return None if choice is None else FoundAnswer(choice, trimmed.start, trimmed.end)
 
     return find
 
@@ -51,7 +51,7 @@ def choice_statement(choices: Sequence[str]) -> Find:
 
 
 def choice_leading(choices: Sequence[str]) -> Find:
-    """A choice at the beginning with a mark after it: "No, because …", "False. …"."""
+    """A choice at the start followed by punctuation: "No, because …", "False. …"."""
     known, words = _words(choices)
 
     def find(text: str) -> FoundAnswer | None:
@@ -64,7 +64,7 @@ def choice_leading(choices: Sequence[str]) -> Find:
 
 
 def choice_only(choices: Sequence[str]) -> Find:
-    """The only choice whose text occurs. "York" inside the choice "New York" does not; "not yes" is not an answer."""
+    """The only choice whose text occurs. "York" inside "New York" does not count; "not yes" is not an answer."""
     known, words = _words(choices)
 
     def find(text: str) -> FoundAnswer | None:
@@ -81,7 +81,7 @@ def choice_only(choices: Sequence[str]) -> Find:
 
 
 def _words(choices: Sequence[str]) -> tuple[dict[str, str], str]:
-    """The choices by how they compare, and a pattern of their texts, the longest first."""
+    """The choices by their normalised form, and a pattern of their texts, longest first."""
     known = {plain(choice): choice for choice in reversed(choices) if plain(choice)}
     longest_first = sorted(known, key=len, reverse=True)
     return known, "|".join(r"\s{1,4}".join(map(re.escape, text.split(" "))) for text in longest_first)
@@ -93,18 +93,18 @@ def _choice(known: Mapping[str, str], match: re.Match[str]) -> FoundAnswer | Non
 
 
 def first_line(text: str) -> FoundAnswer | None:
-    """The first line with something in it."""
+    """The first nonblank line."""
     start = len(text) - len(text.lstrip())
     end = text.find("\n", start)
     return stripped(text, start, len(text) if end < 0 else end)
 
 
 def last_line(text: str) -> FoundAnswer | None:
-    """The last line with something in it."""
+    """The last nonblank line."""
     end = len(text.rstrip())
     return stripped(text, text.rfind("\n", 0, end) + 1, end)
 
 
 def whole(text: str) -> FoundAnswer | None:
-    """All of it, without white space at its ends."""
+    """The whole text, without surrounding white space."""
     return stripped(text, 0, len(text))

@@ -1,1 +1,1 @@
-"""Filters: outputs in, outputs out. A factory takes the settings of a task file and gives the filter."""
+"""Filters transform outputs. A factory takes the settings of a task file and returns the filter."""

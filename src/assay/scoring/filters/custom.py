@@ -1,4 +1,4 @@
-"""Filters that a task file brings along: functions and objects that lm-eval would call once for the whole task."""
+"""Filters defined by a task: functions and objects that lm-eval would call once for the whole task."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from assay.core.errors import Fault, UserError
+from assay.core.plural import plural
 from assay.core.protocols import Filter
 
 
 class TaskFilter:
-    """A filter object of a task. It is called document by document and must not count on seeing all of them.
+    """A filter object of a task. It is called document by document and must not rely on seeing all of them.
 
     Args:
-        filter: has `apply(responses, documents)`; both lists are as long as there are questions.
+        filter: has `apply(responses, documents)`; both lists have one entry per question.
     """
 
     def __init__(self, filter: Any) -> None:
@@ -24,7 +25,7 @@ class TaskFilter:
 
 
 def custom(filter_fn: Callable[[list[Any], list[Any]], Any]) -> Filter:
-    """A function of the task: (responses, documents) → responses."""
+    """A filter from a function of the task: (responses, documents) → responses."""
     if not callable(filter_fn):
         raise TypeError("filter_fn must be a function (!function module.name)")
 
@@ -35,19 +36,19 @@ def custom(filter_fn: Callable[[list[Any], list[Any]], Any]) -> Filter:
 
 
 def _called(function: Callable[..., Any], responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
-    # One dict for all questions of the document, as in lm-eval; ours stays untouched. The answer may be an iterator.
+    # One dict for all questions of the document, as in lm-eval; a copy of ours. The result may be an iterator.
     found = list(function(list(responses), [dict(document)] * len(responses)))
     if len(found) != len(responses):
-        raise ValueError(f"gave {len(found)} results for {len(responses)} questions")
+        raise ValueError(f"returned {plural(len(found), 'result')} for {plural(len(responses), 'question')}")
     return found
 
 
 def decontaminate(path: str = "") -> Filter:
-    """Refused: lm-eval has the name only. Its filter returns nothing, so a run that uses it breaks there too."""
+    """Rejected: a stub in lm-eval. Its filter returns nothing, so a run that uses it fails there too."""
     raise UserError(
         Fault(
             "filter decontaminate",
             "is a stub in lm-eval, and nothing in Assay removes contaminated documents",
-            next="Take it out of filter_list",
+            next="Remove it from filter_list",
         )
     )

@@ -1,4 +1,4 @@
-"""Filters that choose among the draws of a question."""
+"""Filters that select among the draws of a question."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from assay.core.errors import DataError, Fault
+from assay.core.plural import plural
 from assay.core.protocols import Filter
 
 
 def take_first() -> Filter:
-    """Keeps the first draw, as itself and no longer as a list."""
+    """Keeps the first draw, no longer as a list."""
 
     def apply(responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
-        # A text that an earlier `take_first` left has letters for draws; an empty one has none.
+        # A text that an earlier `take_first` left has letters for draws; an empty text has none.
         return ["" if draws == "" else draws[0] for draws in responses]
 
     return apply
@@ -26,9 +27,8 @@ def take_first_k(k: int) -> Filter:
     def apply(responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
         if any(len(draws) < k for draws in responses):
             fewest = min(len(draws) for draws in responses)
-            raise DataError(
-                Fault("filter take_first_k", f"there are {fewest} draws", f"{k}", f"Set repeats: {k} or more")
-            )
+            found = f"only {plural(fewest, 'draw')}"
+            raise DataError(Fault("filter take_first_k", found, f"{k}", f"Set repeats: {k} or more"))
         return [draws[:k] for draws in responses]
 
     return apply

@@ -1,4 +1,4 @@
-"""The filter `extract`: reads the answer from a text by an ordered list of extractors, and says which one found it."""
+"""The filter `extract`: reads the answer from a text by an ordered list of extractors and records which matched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay.core.errors import DataError, Fault
 from assay.core.scores import Extraction
 from assay.guard.regex import check_search_time
 from assay.scoring.extraction.extractors import Extractor, FoundAnswer, extract_all, stripped
-from assay.scoring.extraction.extractors import extract as first_found
+from assay.scoring.extraction.extractors import extract as extract_first
 from assay.scoring.extraction.numbers import canonical
 from assay.scoring.extraction.rule_lists import QuestionContext, extractor_names, make_extractors
 from assay.scoring.filters.text_filters import INVALID
@@ -23,14 +23,14 @@ _PATTERN_KEYS = ("name", "regex", "group", "take")
 
 
 class Extract:
-    """The filter. A draw becomes its answer; a text that an earlier `take_first` left becomes its answer too.
+    """The filter. Each draw becomes its answer; a text that an earlier `take_first` left becomes its answer too.
 
     Args:
         names: built-in extractors, in order.
-        patterns: extractors of the task's own, which are asked first.
-        labels: labels of the choices; None for as many letters as the document has choices, or all of them.
+        patterns: the task's own extractors, which are tried first.
+        labels: labels of the choices; None for as many letters as the document has choices, or all letters.
         choices: the column with the choices.
-        fallback: what stands for no answer.
+        fallback: the output for "no answer found".
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class Extract:
     def traced(
         self, responses: list[Any], document: Mapping[str, Any], is_truncated: Sequence[Sequence[bool]] = ()
     ) -> tuple[list[Any], tuple[tuple[Extraction, ...], ...]]:
-        """What is left of each question, and what was found in each of its draws.
+        """The output for each question, and the extraction from each of its draws.
 
         Args:
-            responses: the draws of each question, or the one text that is left of them.
+            responses: the draws of each question, or the single text that is left of them.
             document: the document's fields.
-            is_cut: per question and draw, whether the token limit cut the text off; draws beyond the list are whole.
+            is_truncated: per question and draw, whether the text reached the token limit; draws not listed did not.
         """
         extractors = self.extractors(document)
         answers: list[Any] = []
@@ -72,13 +72,13 @@ class Extract:
         return answers, tuple(extractions)
 
     def _read(self, text: Any, extractors: Sequence[Extractor], is_truncated: bool) -> Extraction:
-        found = first_found(text if isinstance(text, str) else "", extractors, is_truncated)
+        found = extract_first(text if isinstance(text, str) else "", extractors, is_truncated)
         if not self.reads_numbers or found.answer is None:
             return found
         return replace(found, answer=self.comparable(found.answer))
 
     def comparable(self, answer: Any) -> Any:
-        """An answer as this filter writes it, for right answers to be compared with: a list of numbers has one form."""
+        """A right answer in this filter's output form: numbers in lists get their canonical form."""
         return (canonical(answer) or answer) if self.reads_numbers and isinstance(answer, str) else answer
 
     def extract_each(self, text: str, document: Mapping[str, Any], is_truncated: bool = False) -> dict[str, Extraction]:
@@ -86,7 +86,7 @@ class Extract:
         return extract_all(text, self.extractors(document), is_truncated)
 
     def extractors(self, document: Mapping[str, Any]) -> tuple[Extractor, ...]:
-        """The whole list, for a document's question."""
+        """The whole list of extractors for a document's question."""
         choices = _choices(document.get(self.choices))
         if self._needs_choices and choices is None:
             found = f"the document has no list of texts in the column {self.choices}"
@@ -96,7 +96,7 @@ class Extract:
 
 
 def _choices(column: Any) -> tuple[str, ...] | None:
-    """The choices in a column: a list of texts, or a table with the column `text`, as some datasets have it."""
+    """The choices in a column: a list of texts, or a table with the column `text`, as in some datasets."""
     if isinstance(column, Mapping):
         column = column.get("text")
     return tuple(map(str, column)) if isinstance(column, (list, tuple)) else None
@@ -109,7 +109,7 @@ def extract(
     choices: str = "choices",
     fallback: str = INVALID,
 ) -> Extract:
-    """Reads the answer: `using` names lists or extractors, `patterns` are your own; the first that matches wins."""
+    """Extracts the answer: `using` names lists or extractors, `patterns` are your own; the first that matches wins."""
     if not using and not patterns:
         raise ValueError("say what to look for: using: letter, or patterns: [{name: …, regex: …}]")
     own = tuple([_pattern(entry, number) for number, entry in enumerate(patterns or (), start=1)])
@@ -124,7 +124,7 @@ def extract(
 
 
 def _labels(labels: int | str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """Labels from a count of letters, a text of letters or a list; None stays None."""
+    """Labels from a number of letters, a string of letters or a list; None stays None."""
     if labels is None:
         return None
     if isinstance(labels, int):
@@ -138,7 +138,7 @@ def _labels(labels: int | str | Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _pattern(entry: Mapping[str, Any], number: int) -> Extractor:
-    """An extractor of the task's own."""
+    """A task's own extractor."""
     if not isinstance(entry, Mapping) or not isinstance(entry.get("regex"), str):
         raise ValueError(f"patterns[{number - 1}] is {entry!r}, not {{name: …, regex: …, group: 1, take: first}}")
     unknown = [str(key) for key in entry if key not in _PATTERN_KEYS]
@@ -157,7 +157,7 @@ def _pattern(entry: Mapping[str, Any], number: int) -> Extractor:
         last = None
         check_search_time(pattern, text)
         for match in pattern.finditer(text):
-            # A group that took no part, or that holds nothing but white space, is no answer.
+            # A group that did not participate, or is blank, is not an answer.
             found = stripped(text, *match.span(group)) if match.start(group) >= 0 else None
             if found is not None and take == "first":
                 return found

@@ -1,4 +1,4 @@
-"""Filters for sequence labelling: part-of-speech tags and named entities, read from free text."""
+"""Filters for sequence labelling: part-of-speech tags and named entities, parsed from free text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from assay.scoring.filters.text_filters import per_draw
 
 _TAGGED = re.compile(r"\('([^']*)', '([^']*)'\)")
 
-# What models call a kind of entity → the label. The order counts: the first names are looked for first.
+# Names that models use for an entity type → the label. The order matters: earlier names are matched first.
 _LABELS = {
     "person": "PER",
     "location": "LOC",
@@ -33,7 +33,7 @@ _SPAN = re.compile(r"\b(PER|LOC|ORG|DATE):\s*([^$]+)")
 
 
 def regex_pos(regex_pattern: str = r"\['(.*?)'\]", group_select: int = 0, fallback: Any = None) -> Filter:
-    """Collects the tags of `('word', 'TAG')` pairs. As in lm-eval, the pattern and the place are not used."""
+    """Collects the tags of `('word', 'TAG')` pairs. As in lm-eval, the pattern and group are not used."""
     nothing = fallback if fallback is not None else ["invalid"]
 
     def tags(draw: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Filters that change or extract text, draw by draw."""
+"""Filters that transform or extract text, draw by draw."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NEVER = re.compile(r"(?!)")
 
 
 def per_draw(change: Callable[[Any], Any]) -> Filter:
-    """A filter that changes each draw by itself.
+    """A filter that transforms each draw separately.
 
-    After `take_first` there are no draws left but the text itself. lm-eval goes on as if its letters were the draws;
-    two shipped tasks (polemo2_in, polemo2_out) have such a pipeline, and their numbers come from it.
+    After `take_first` only the text itself is left. lm-eval then treats its letters as draws; two shipped tasks
+    (polemo2_in, polemo2_out) have such a pipeline, and their scores depend on it.
     """
 
     def apply(responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
@@ -50,13 +50,13 @@ def uppercase() -> Filter:
 
 
 def map_values(mapping_dict: Mapping[Any, Any] | None = None, default_value: Any = None) -> Filter:
-    """Looks each draw up in a table."""
+    """Maps each draw by a lookup table."""
     table = mapping_dict or {}
     return per_draw(lambda draw: table.get(draw, default_value))
 
 
 def regex(regex_pattern: str = HASH_PATTERN, group_select: int = 0, fallback: str = INVALID) -> Filter:
-    """Extracts one match of a pattern; the fallback where there is none."""
+    """Extracts one match of a pattern; the fallback if there is none."""
     pattern = re.compile(regex_pattern)
 
     def extract(draw: Any) -> str:
@@ -66,18 +66,18 @@ def regex(regex_pattern: str = HASH_PATTERN, group_select: int = 0, fallback: st
     return per_draw(extract)
 
 
-def _find(pattern: re.Pattern[str], draw: Any, place: int) -> str | None:
-    """The match at a place, its first filled group when it has groups; None when there is none.
+def _find(pattern: re.Pattern[str], draw: Any, index: int) -> str | None:
+    """The match at an index, its first nonempty group if it has groups; None if there is none.
 
-    lm-eval raises where there are fewer matches than `place` asks for; here that is "no answer found".
+    lm-eval raises if there are fewer matches than `index` requires; here that is "no answer found".
     """
     text = draw if isinstance(draw, str) else ""
     check_search_time(pattern, text)
-    # One by one and not by `findall`, which nothing interrupts between two matches.
+    # One by one instead of `findall`, which cannot be interrupted between two matches.
     matches = list(pattern.finditer(text))
-    if not -len(matches) <= place < len(matches):
+    if not -len(matches) <= index < len(matches):
         return None
-    match = matches[place]
+    match = matches[index]
     if pattern.groups > 1:
         filled = [group for group in match.groups("") if group]
         return filled[0].strip() if filled else None
@@ -114,9 +114,9 @@ def multi_choice_regex(
 
 
 def _choice_finder(
-    pattern: re.Pattern[str], place: int, fallback: str, choices: list[str], normalise: Callable[[str], str]
+    pattern: re.Pattern[str], index: int, fallback: str, choices: list[str], normalise: Callable[[str], str]
 ) -> Callable[[Any], str]:
-    """Looks in three ways, each for the match at `place`. A choice of which nothing is left is not looked for."""
+    """Searches in three ways, each for the match at `index`. A choice that normalises to nothing is skipped."""
     letters = string.ascii_uppercase[: len(choices)]
     by_text = {choice: f"({letter})" for letter, choice in zip(letters, choices, strict=False) if choice}
     labels = {choice.strip(): label for choice, label in by_text.items()}
@@ -126,13 +126,13 @@ def _choice_finder(
 
     def find(draw: Any) -> str:
         text = draw if isinstance(draw, str) else ""
-        found = _find(pattern, text, place)
+        found = _find(pattern, text, index)
         if found:
             return found
-        found = _find(text_pattern, normalise(text), place)
+        found = _find(text_pattern, normalise(text), index)
         if found:
             return labels[found]
-        found = _find(letter_pattern, text, place)
+        found = _find(letter_pattern, text, index)
         return f"({found})" if found else fallback
 
     return find

@@ -1,1 +1,1 @@
-"""Metrics: which value of a document they read, and how the values become an estimate."""
+"""Metrics: the value they take from a document, and how values are aggregated to an estimate."""

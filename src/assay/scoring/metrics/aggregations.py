@@ -1,4 +1,4 @@
-"""Aggregations: documents' values in, an estimate and lm-eval's standard error out."""
+"""Aggregations: document values in, an estimate and lm-eval's standard error out."""
 
 from __future__ import annotations
 
@@ -10,32 +10,37 @@ from typing import Any, Protocol
 
 from assay.core.progress import ProgressCallback, ignore_progress
 from assay.core.scores import Estimate
-from assay.scoring.metrics import value_types as reading
+from assay.scoring.metrics import value_types
 from assay.stats import means
+
+# Aggregations that are the mean of one number per document.
+MEAN_AGGREGATIONS = ("mean", "nanmean", "mean_of_known", "brier_score", "draws")
+# Those that read whole texts.
+CORPUS_METRICS = ("bleu", "chrf", "chrf++", "ter")
 
 
 class LmEvalStderr(Protocol):
-    """Gives the standard error that lm-eval reports, and says how far its resamples have come."""
+    """Computes the standard error that lm-eval reports, and reports the progress of its resampled."""
 
     def __call__(self, values: Any, iterations: int, report: ProgressCallback = ignore_progress) -> float | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """How values become one number.
+    """How document values become one number.
 
     Attributes:
-        estimate: value, error and interval.
-        harness_stderr: the error that lm-eval reports; None where it has none.
-        read: the documents' values as the two above take them; raises `Unreadable`.
+        estimate: computes value, standard error and interval.
+        harness_stderr: computes the standard error that lm-eval reports; None where it has none.
+        read: converts document values for the two above; raises `Unreadable`.
         package: the optional module it needs.
-        clustered: (values, the cluster of each) → the estimate where documents come in clusters; None for an
-            aggregation without error.
+        clustered: (values, the cluster of each) → the estimate for clustered documents; None for an aggregation
+            without a standard error.
     """
 
     estimate: Callable[[Any], Estimate]
     harness_stderr: LmEvalStderr
-    read: Callable[[Sequence[Any]], Any] = reading.numbers
+    read: Callable[[Sequence[Any]], Any] = value_types.numbers
     package: str = ""
     clustered: Callable[[Any, Sequence[str]], Estimate] | None = None
 
@@ -50,34 +55,34 @@ def _mean_stderr(values: Sequence[Any], iterations: int, report: ProgressCallbac
 
 def _resampled(statistic: str) -> LmEvalStderr:
     def stderr(values: Sequence[Any], iterations: int, report: ProgressCallback = ignore_progress) -> float | None:
-        from assay.scoring.metrics import resampled as resampling
+        from assay.scoring.metrics import resampled
 
-        return resampling.harness_stderr(values, statistic, iterations, report)
+        return resampled.harness_stderr(values, statistic, iterations, report)
 
     return stderr
 
 
 def _by_bootstrap(
-    statistic: str, read: Callable[[Sequence[Any]], Any] = reading.numbers, in_lm_eval: bool = True
+    statistic: str, read: Callable[[Sequence[Any]], Any] = value_types.numbers, in_lm_eval: bool = True
 ) -> Aggregation:
-    """Resampled for our own interval, and again for lm-eval's error where lm-eval has the statistic."""
+    """Bootstrap for our own interval, and again for lm-eval's standard error if lm-eval has the statistic."""
 
     def estimate(values: Sequence[Any]) -> Estimate:
-        from assay.scoring.metrics import resampled as resampling
+        from assay.scoring.metrics import resampled
 
-        return resampling.estimate(values, statistic)
+        return resampled.estimate(values, statistic)
 
     def clustered(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
-        from assay.scoring.metrics import resampled as resampling
+        from assay.scoring.metrics import resampled
 
-        return resampling.clustered_estimate(values, statistic, clusters)
+        return resampled.clustered_estimate(values, statistic, clusters)
 
     lm_eval_stderr = _resampled(statistic) if in_lm_eval else no_stderr
     return Aggregation(estimate, lm_eval_stderr, read, clustered=clustered)
 
 
 def _over_corpus(name: str) -> Aggregation:
-    # Sacrebleu and numpy are loaded when a corpus is read. Reading counts its segments, once for both numbers.
+    # Sacrebleu and numpy are loaded when a corpus is read. Its segments are counted once, for both numbers.
     def read(values: Sequence[Any]) -> Any:
         from assay.scoring.metrics import corpus
 
@@ -107,7 +112,7 @@ def _columns(values: Sequence[Any]) -> tuple[list[float], list[float]]:
 
 def _bypassed(values: Sequence[Any]) -> Estimate:
     # 999 is what lm-eval reports for recorded but unscored answers.
-    return Estimate(999.0, None, None, None, len(values), "none", means.LEVEL)
+    return Estimate(999.0, None, None, None, n=len(values), method="none", level=means.LEVEL)
 
 
 def _mean_of_known(values: Sequence[Any]) -> Estimate:
@@ -123,12 +128,12 @@ def _weighted_nats(values: Sequence[Any]) -> Estimate:
 
 
 def _median_of_known(values: Sequence[Any]) -> Estimate:
-    from assay.scoring.metrics import resampled as resampling
+    from assay.scoring.metrics import resampled
 
     known = _known(values)
-    if math.inf in known:  # a hopeless perplexity: it has a median, and no spread
-        return Estimate(statistics.median(known), None, None, None, len(known), "none", means.LEVEL)
-    return resampling.estimate(known, "middle")
+    if math.inf in known:  # an infinite perplexity: there is a median, but no standard error
+        return Estimate(statistics.median(known), None, None, None, n=len(known), method="none", level=means.LEVEL)
+    return resampled.estimate(known, "middle")
 
 
 def _drawn(values: Sequence[Any]) -> Estimate:
@@ -145,8 +150,8 @@ def _known(values: Sequence[float]) -> list[float]:
     return [value for value in values if not math.isnan(value)]
 
 
-def _by_confidence(measure: str, read: Callable[[Sequence[Any]], Any] = reading.number_pairs) -> Aggregation:
-    """A measure of confidences against hits, resampled."""
+def _by_confidence(measure: str, read: Callable[[Sequence[Any]], Any] = value_types.number_pairs) -> Aggregation:
+    """A bootstrapped confidence metric."""
 
     def estimate(values: Sequence[Any], clusters: Sequence[str] | None = None) -> Estimate:
         from assay.stats.confidence import confidence_estimate
@@ -181,12 +186,12 @@ def _clustered_mean_of_known(values: Sequence[Any], clusters: Sequence[str]) -> 
 
 
 def _clustered_median_of_known(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
-    from assay.scoring.metrics import resampled as resampling
+    from assay.scoring.metrics import resampled
 
     known = [(value, own) for value, own in zip(values, clusters, strict=True) if not math.isnan(value)]
     if any(value == math.inf for value, _ in known):
         return _median_of_known(values)
-    return resampling.clustered_estimate([value for value, _ in known], "middle", [own for _, own in known])
+    return resampled.clustered_estimate([value for value, _ in known], "middle", [own for _, own in known])
 
 
 def _clustered_perplexity(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
@@ -214,35 +219,37 @@ def _in_bits(nats: Estimate) -> Estimate:
 AGGREGATIONS: dict[str, Aggregation] = {
     "mean": Aggregation(means.mean_estimate, _mean_stderr, clustered=_clustered_mean),
     "nanmean": Aggregation(
-        _mean_of_known, _resampled("nanmean"), reading.numbers_or_gaps, clustered=_clustered_mean_of_known
+        _mean_of_known, _resampled("nanmean"), value_types.numbers_or_gaps, clustered=_clustered_mean_of_known
     ),
     "mean_of_known": Aggregation(
-        _mean_of_known, no_stderr, reading.numbers_or_gaps, clustered=_clustered_mean_of_known
+        _mean_of_known, no_stderr, value_types.numbers_or_gaps, clustered=_clustered_mean_of_known
     ),
     "median": _by_bootstrap("median"),
     "median_of_known": Aggregation(
-        _median_of_known, no_stderr, reading.numbers_or_gaps, clustered=_clustered_median_of_known
+        _median_of_known, no_stderr, value_types.numbers_or_gaps, clustered=_clustered_median_of_known
     ),
     "perplexity": Aggregation(means.perplexity_estimate, _resampled("perplexity"), clustered=_clustered_perplexity),
     "weighted_perplexity": Aggregation(
-        _weighted_perplexity, no_stderr, reading.number_pairs, clustered=_clustered_ratio(means.exponential)
+        _weighted_perplexity, no_stderr, value_types.number_pairs, clustered=_clustered_ratio(means.exponential)
     ),
     "weighted_nats": Aggregation(
-        _weighted_nats, no_stderr, reading.number_pairs, clustered=_clustered_ratio(lambda nats: nats)
+        _weighted_nats, no_stderr, value_types.number_pairs, clustered=_clustered_ratio(lambda nats: nats)
     ),
-    "bits_per_byte": Aggregation(_bits_per_byte, no_stderr, reading.number_pairs, clustered=_clustered_ratio(_in_bits)),
-    "brier_score": Aggregation(means.mean_estimate, no_stderr, reading.brier_scores, clustered=_clustered_mean),
-    # F1 is that of label 1, so texts have none; scikit-learn, which lm-eval asks, refuses them too.
-    "f1": _by_bootstrap("f1", reading.number_pairs),
-    "matthews_corrcoef": _by_bootstrap("matthews", reading.label_pairs),
-    "draws": Aggregation(_drawn, _drawn_stderr, reading.numbers_or_gaps, clustered=_clustered_mean_of_known),
+    "bits_per_byte": Aggregation(
+        _bits_per_byte, no_stderr, value_types.number_pairs, clustered=_clustered_ratio(_in_bits)
+    ),
+    "brier_score": Aggregation(means.mean_estimate, no_stderr, value_types.brier_scores, clustered=_clustered_mean),
+    # F1 is that of label 1, so it is undefined for texts; scikit-learn, which lm-eval uses, rejects them too.
+    "f1": _by_bootstrap("f1", value_types.number_pairs),
+    "matthews_corrcoef": _by_bootstrap("matthews", value_types.label_pairs),
+    "draws": Aggregation(_drawn, _drawn_stderr, value_types.numbers_or_gaps, clustered=_clustered_mean_of_known),
     "ece_adaptive": _by_confidence("ece_adaptive"),
     "auroc": _by_confidence("auroc"),
     "aurc": _by_confidence("aurc"),
-    "selective_acc": _by_confidence("selective_acc", reading.number_triples),
-    "cohen_kappa": Aggregation(_cohen_kappa, no_stderr, reading.label_pairs, clustered=_cohen_kappa),
-    "ece": _by_bootstrap("ece", reading.number_pairs, in_lm_eval=False),
-    "position_bias": _by_bootstrap("position_bias", reading.number_pairs, in_lm_eval=False),
+    "selective_acc": _by_confidence("selective_acc", value_types.number_triples),
+    "cohen_kappa": Aggregation(_cohen_kappa, no_stderr, value_types.label_pairs, clustered=_cohen_kappa),
+    "ece": _by_bootstrap("ece", value_types.number_pairs, in_lm_eval=False),
+    "position_bias": _by_bootstrap("position_bias", value_types.number_pairs, in_lm_eval=False),
     "bleu": _over_corpus("bleu"),
     "chrf": _over_corpus("chrf"),
     "chrf++": _over_corpus("chrf++"),

@@ -1,7 +1,7 @@
-"""BLEU, chrF, chrF++ and TER of a whole corpus, through sacrebleu, with its defaults.
+"""Corpus-level BLEU, chrF, chrF++ and TER, through sacrebleu with its defaults.
 
-Each is a function of sums over segments, so the segments are counted once and every replicate of a bootstrap is a sum.
-Sacrebleu's own bootstrap does so with the same private methods; a test holds the values against its public functions.
+Each is a function of sums over segments, so the segments are counted once and every bootstrap replicate is a sum.
+Sacrebleu's own bootstrap uses the same private methods; a test compares the values with its public functions.
 """
 
 from __future__ import annotations
@@ -16,42 +16,41 @@ from assay.core.packages import require
 from assay.core.progress import ProgressCallback, ignore_progress
 from assay.core.scores import Estimate
 from assay.scoring.metrics.value_types import Unreadable
-from assay.stats import bootstrap
-from assay.stats import lm_eval_bootstrap as harness_bootstrap
+from assay.stats import bootstrap, lm_eval_bootstrap
 
 _SEGMENTS_AT_ONCE = 100
 _EXPECTED = "[right text or texts, generated text]"
 
 
 def estimate(corpus: Corpus) -> Estimate:
-    """The score, with bootstrap error and interval."""
-    return bootstrap.spread(bootstrap.percentile_estimate(corpus.places, corpus.scores))
+    """The score, with bootstrap standard error and interval."""
+    return bootstrap.spread(bootstrap.percentile_estimate(corpus.indices, corpus.scores))
 
 
 def clustered_estimate(corpus: Corpus, clusters: Sequence[str]) -> Estimate:
-    """The same, resampled by whole clusters."""
-    found = bootstrap.cluster_bootstrap(corpus.places, clusters, corpus.scores, bootstrap.Resampling())
+    """The same with a cluster bootstrap."""
+    found = bootstrap.cluster_bootstrap(corpus.indices, clusters, corpus.scores, bootstrap.Resampling())
     return bootstrap.spread(found)
 
 
 def harness_stderr(corpus: Corpus, iterations: int, report: ProgressCallback) -> float | None:
-    """lm-eval's bootstrap error: its resamples are of documents, so places are resampled in their stead."""
+    """lm-eval's bootstrap standard error: its resamples are of documents, here represented by indices."""
     corpus.count(report)
-    return harness_bootstrap.harness_stderr(corpus.places, corpus.scores, iterations, report)
+    return lm_eval_bootstrap.harness_stderr(corpus.indices, corpus.scores, iterations, report)
 
 
 class Corpus:
     """The segments of a corpus, counted for one metric."""
 
     def __init__(self, values: Sequence[Any], name: str) -> None:
-        self.places = np.arange(len(values), dtype=np.float64)
+        self.indices = np.arange(len(values), dtype=np.float64)
         self._metric = _metric(name)
         self._hypotheses = [_hypotheses(value) for value in values]
         self._references = [_references(value) for value in values]
         self._counted: NDArray[np.float64] | None = None
 
     def count(self, report: ProgressCallback = ignore_progress) -> NDArray[np.float64]:
-        """The counts of each segment. They take a while, so they are made once, and reported."""
+        """The counts of each segment. Counting takes a while, so it is done once, with progress."""
         if self._counted is None:
             counted: list[Any] = []
             for start in range(0, len(self._hypotheses), _SEGMENTS_AT_ONCE):
@@ -61,23 +60,23 @@ class Corpus:
         return self._counted
 
     def _statistics(self, part: slice) -> list[Any]:
-        # One stream per reference; where a document has fewer, sacrebleu takes None for "no more".
+        # One stream per reference; if a document has fewer, sacrebleu expects None.
         own = self._references[part]
         most = max(map(len, self._references))
-        streams = [[texts[place] if place < len(texts) else None for texts in own] for place in range(most)]
+        streams = [[texts[index] if index < len(texts) else None for texts in own] for index in range(most)]
         return list(self._metric._extract_corpus_statistics(self._hypotheses[part], streams))
 
     def scores(self, resamples: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The score of each row of places."""
+        """The score of each row of segment indices."""
         size = len(self._hypotheses)
         return np.array([self._score(np.bincount(row.astype(np.int64), minlength=size)) for row in resamples])
 
     def scores_by_counts(self, resample_counts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The score of sets in which each segment comes so often, one row per set."""
+        """The score of resamples given as segment counts, one row per resample."""
         return np.array([self._score(row) for row in resample_counts])
 
     def _score(self, resample_counts: NDArray[Any]) -> float:
-        # How often each segment was drawn, times its counts: sums of whole numbers, so floats are exact.
+        # Frequency of each segment times its counts: sums of integers, so floats are exact.
         totals = resample_counts @ self.count()
         return float(self._metric._compute_score_from_stats([_whole(total) for total in totals.tolist()]).score)
 
@@ -98,7 +97,7 @@ def _hypotheses(value: Any) -> str:
 
 
 def _references(value: Any) -> list[str]:
-    """A document's references. lm-eval cuts all documents to the fewest; here each keeps its own."""
+    """A document's references. lm-eval truncates all documents to the fewest; here each keeps its own."""
     given = [value[0]] if isinstance(value[0], str) else value[0]
     if not isinstance(given, (list, tuple)) or not given or not all(isinstance(text, str) for text in given):
         raise Unreadable(value, _EXPECTED)
@@ -109,6 +108,6 @@ def _metric(name: str) -> Any:
     require("sacrebleu", f"aggregation {name}")
     from sacrebleu.metrics import BLEU, CHRF, TER
 
-    # `force` silences a remark about tokenised text, which generated answers often are.
+    # `force` silences a warning about tokenised text, which generated answers often look like.
     made = {"bleu": lambda: BLEU(force=True), "chrf": CHRF, "chrf++": lambda: CHRF(word_order=2), "ter": TER}
     return made[name]()

@@ -1,4 +1,4 @@
-"""The metrics: name, direction, default aggregation, and the value function per question shape."""
+"""Metric definitions: name, direction, default aggregation, and the value function per output type."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.scoring.scorers import choice_methods as methods
-from assay.scoring.scorers import choice_orders as rotation
-from assay.scoring.scorers import draws
-from assay.scoring.scorers import generated_answer as answer
-from assay.scoring.scorers import multiple_choice as choice
-from assay.scoring.scorers import rouge as overlap
-from assay.scoring.scorers import squad as spans
-from assay.scoring.scorers import text_likelihood as continuation
+from assay.scoring.scorers import (
+    choice_methods,
+    choice_orders,
+    draws,
+    generated_answer,
+    multiple_choice,
+    rouge,
+    text_likelihood,
+)
 
 Value = Callable[[Any, Mapping[str, Any]], Any]
 
@@ -24,14 +25,14 @@ class MetricDefinition:
 
     Attributes:
         name: its name in task files and results.
-        aggregation: how documents' values become one number, by name.
-        higher_is_better: direction; None when undefined.
-        values: question shape (lm-eval's output_type) → value function.
+        aggregation: name of the aggregation of document values.
+        higher_is_better: direction; None if undefined.
+        values: output type (lm-eval's output_type) → value function.
         description: half a line for `assay ls metrics`.
-        option_names: settings it understands.
+        option_names: settings it accepts.
         gives_many: whether its value is a mapping of several values, each reported under its own name.
-        over_draws: whether it looks at all draws of a question, each judged by another metric.
-        span: lowest and highest value that a document can have; None where there is no such range, or not known.
+        over_draws: whether it uses all draws of a question, each scored by another metric.
+        span: lowest and highest possible value of a document; None if unbounded or unknown.
     """
 
     name: str
@@ -45,7 +46,7 @@ class MetricDefinition:
     span: tuple[float, float] | None = None
 
 
-# Values of documents that are right, wrong or partly right.
+# Range of values of documents that are right, wrong or partly right.
 _SHARE = (0.0, 1.0)
 _CHOICE, _CONTINUATION, _ROLLING, _GENERATED = (
     "multiple_choice",
@@ -55,17 +56,17 @@ _CHOICE, _CONTINUATION, _ROLLING, _GENERATED = (
 )
 # The same questions in several orders of their choices.
 _ROTATED, _ROTATED_ANSWER = "rotated_choice", "rotated_answer"
-# Scores that a head gives to labels or choices.
+# Scores of a classifier head for labels or choices.
 _SCORES = "label_scores"
 _SHAPES = (_CHOICE, _SCORES, _ROTATED, _ROTATED_ANSWER, _CONTINUATION, _ROLLING, _GENERATED)
 _MATCH_OPTIONS = frozenset({"regexes_to_ignore", "ignore_case", "ignore_punctuation", "ignore_numbers"})
 
 
 def _accuracy(method: str, description: str, *option_names: str) -> MetricDefinition:
-    """Accuracy under a way of picking; in several orders of the choices, the mean over them."""
-    value = choice.accuracy_by(methods.METHODS[method].scores)
-    values = {_CHOICE: value, _ROTATED: rotation.mean_of(value)}
-    name = methods.METHODS[method].metric
+    """Accuracy under a scoring method; with several orders of the choices, the mean over them."""
+    value = multiple_choice.accuracy_by(choice_methods.METHODS[method].scores)
+    values = {_CHOICE: value, _ROTATED: choice_orders.mean_of(value)}
+    name = choice_methods.METHODS[method].metric
     return MetricDefinition(name, "mean", True, values, description, frozenset(option_names), span=_SHARE)
 
 
@@ -74,23 +75,23 @@ acc = MetricDefinition(
     "mean",
     True,
     {
-        _CHOICE: choice.accuracy,
-        _SCORES: choice.accuracy,
-        _ROTATED: rotation.mean_of(choice.accuracy),
-        _CONTINUATION: continuation.greedy,
+        _CHOICE: multiple_choice.accuracy,
+        _SCORES: multiple_choice.accuracy,
+        _ROTATED: choice_orders.mean_of(multiple_choice.accuracy),
+        _CONTINUATION: text_likelihood.greedy,
     },
-    "share of documents whose likeliest choice is right (or whose continuation is the greedy one)",
+    "share of documents whose most likely choice is right (or whose continuation is the greedy one)",
     span=_SHARE,
 )
-acc_norm = _accuracy("character", "accuracy with log-likelihoods divided by the choices' characters")
+acc_norm = _accuracy("character", "accuracy with log-likelihoods divided by the choices' length in characters")
 acc_per_char = _accuracy(
-    "continuation", "the same with the delimiter before the choice counted too (OLMES's acc_per_char)"
+    "continuation", "the same, also counting the delimiter before the choice (OLMES's acc_per_char)"
 )
-acc_bytes = _accuracy("byte", "accuracy with log-likelihoods divided by the choices' bytes")
-acc_tokens = _accuracy("token", "accuracy with log-likelihoods divided by the choices' tokens")
-acc_mutual_info = _accuracy("mutual", "accuracy with the choices' log-likelihoods without the question subtracted")
+acc_bytes = _accuracy("byte", "accuracy with log-likelihoods divided by the choices' length in bytes")
+acc_tokens = _accuracy("token", "accuracy with log-likelihoods divided by the choices' length in tokens")
+acc_mutual_info = _accuracy("mutual", "accuracy by pointwise mutual information: less the choices' unconditional score")
 acc_mutual_phrase = _accuracy(
-    "mutual-phrase", 'the same with the choices\' after a phrase; phrase: "Answer:" unless another is named', "phrase"
+    "mutual-phrase", 'the same with the choices\' score after a phrase; phrase: default "Answer:"', "phrase"
 )
 acc_opencompass = _accuracy(
     "opencompass", "accuracy by the mean log-likelihood over the whole prompt and choice (OpenCompass's PPL rule)"
@@ -100,10 +101,10 @@ exact_match = MetricDefinition(
     "mean",
     True,
     {
-        _GENERATED: answer.exact_match,
-        _CHOICE: choice.exact_match,
-        _ROTATED: rotation.mean_of(choice.exact_match),
-        _ROTATED_ANSWER: rotation.answers_match,
+        _GENERATED: generated_answer.exact_match,
+        _CHOICE: multiple_choice.exact_match,
+        _ROTATED: choice_orders.mean_of(multiple_choice.exact_match),
+        _ROTATED_ANSWER: choice_orders.answers_match,
     },
     "share of answers equal to a right one",
     _MATCH_OPTIONS,
@@ -113,15 +114,15 @@ brier_score = MetricDefinition(
     "brier_score",
     "brier_score",
     False,
-    {_CHOICE: choice.probabilities, _SCORES: choice.probabilities},
-    "squared distance of the choices' probabilities from the truth",
+    {_CHOICE: multiple_choice.probabilities, _SCORES: multiple_choice.probabilities},
+    "Brier score: squared distance between the choices' probabilities and the truth",
 )
 ece = MetricDefinition(
     "ece",
     "ece",
     False,
-    {_CHOICE: choice.confidence, _SCORES: choice.confidence},
-    "calibration error: probability among the choices against accuracy, in ten bins of equal width",
+    {_CHOICE: multiple_choice.confidence, _SCORES: multiple_choice.confidence},
+    "expected calibration error (ECE) of the choices' probabilities, in ten bins of equal width",
 )
 
 
@@ -135,63 +136,68 @@ def _by_confidence(
 ece_adaptive = _by_confidence(
     "ece_adaptive",
     False,
-    "calibration error in ten bins of equal mass: as many documents in each",
-    choice.confidence,
+    "expected calibration error in ten bins of equal mass",
+    multiple_choice.confidence,
 )
-auroc = _by_confidence("auroc", True, "probability that a right answer is surer than a wrong one", choice.confidence)
+auroc = _by_confidence(
+    "auroc", True, "AUROC of confidence: P(right answer is surer than wrong one)", multiple_choice.confidence
+)
 aurc = _by_confidence(
-    "aurc", False, "share of wrong answers, averaged over all shares of surest documents answered", choice.confidence
+    "aurc",
+    False,
+    "area under the risk-coverage curve: error rate averaged over all coverages",
+    multiple_choice.confidence,
 )
 selective_acc = _by_confidence(
     "selective_acc",
     True,
-    "accuracy on the surest documents; coverage: 0.8, or a list; reported as selective_acc@0.8",
-    choice.covered_confidence,
+    "selective accuracy on the most confident documents; coverage: 0.8, or a list; reported as selective_acc@0.8",
+    multiple_choice.covered_confidence,
     "coverage",
 )
 log_loss = MetricDefinition(
     "log_loss",
     "mean_of_known",
     False,
-    {_CHOICE: choice.log_loss, _SCORES: choice.log_loss},
-    "minus the log of the probability, among the choices, of the right one",
+    {_CHOICE: multiple_choice.log_loss, _SCORES: multiple_choice.log_loss},
+    "negative log-likelihood of the right choice, normalised over the choices",
 )
 cohen_kappa = MetricDefinition(
     "cohen_kappa",
     "cohen_kappa",
     True,
-    {_CHOICE: choice.position_pair, _SCORES: choice.position_pair},
-    "Cohen's kappa of right and picked labels: agreement beyond chance",
+    {_CHOICE: multiple_choice.position_pair, _SCORES: multiple_choice.position_pair},
+    "Cohen's kappa of right and predicted labels: agreement beyond chance",
 )
 greedy_choice = MetricDefinition(
     "greedy_choice",
     "mean",
     None,
-    {_CHOICE: choice.greedy_choice, _ROTATED: rotation.mean_of(choice.greedy_choice)},
-    "share of documents for which greedy decoding would say one of the choices",
+    {_CHOICE: multiple_choice.greedy_choice, _ROTATED: choice_orders.mean_of(multiple_choice.greedy_choice)},
+    "share of documents for which greedy decoding would produce one of the choices",
     span=_SHARE,
 )
 choice_mass = MetricDefinition(
     "choice_mass",
     "mean",
     None,
-    {_CHOICE: choice.mass, _ROTATED: rotation.mean_of(choice.mass)},
-    "probability of all choices together, before any is compared",
+    {_CHOICE: multiple_choice.mass, _ROTATED: choice_orders.mean_of(multiple_choice.mass)},
+    "total probability of all choices, before normalisation",
     span=_SHARE,
 )
 rotation_agreement = MetricDefinition(
     "rotation_agreement",
     "mean",
     True,
-    {_ROTATED: rotation.agreement, _ROTATED_ANSWER: rotation.answers_agree},
-    "share of documents with the same pick in every order of the choices",
+    {_ROTATED: choice_orders.agreement, _ROTATED_ANSWER: choice_orders.answers_agree},
+    "share of documents with the same prediction in every order of the choices",
     span=_SHARE,
 )
 rotation_all = MetricDefinition(
     "rotation_all",
     "mean",
     True,
-    {_ROTATED: rotation.all_right, _ROTATED_ANSWER: rotation.answers_all_match},
+    {_ROTATED: choice_orders.all_right, _ROTATED_ANSWER: choice_orders.answers_all_match},
     "share of documents that are right in every order of the choices",
     span=_SHARE,
 )
@@ -199,30 +205,30 @@ rotation_vote = MetricDefinition(
     "rotation_vote",
     "mean",
     True,
-    {_ROTATED: rotation.vote, _ROTATED_ANSWER: rotation.answers_vote},
-    "accuracy of the choice that is picked in most orders",
+    {_ROTATED: choice_orders.vote, _ROTATED_ANSWER: choice_orders.answers_vote},
+    "accuracy of the majority prediction over orders of the choices",
     span=_SHARE,
 )
 choice_margin = MetricDefinition(
     "choice_margin",
     "mean_of_known",
     None,
-    {_CHOICE: choice.margin, _SCORES: choice.margin},
-    "log-likelihood by which the likeliest choice is ahead of the next",
+    {_CHOICE: multiple_choice.margin, _SCORES: multiple_choice.margin},
+    "log-likelihood margin between the most likely choice and the next",
 )
 position_bias = MetricDefinition(
     "position_bias",
     "position_bias",
     False,
-    {_CHOICE: choice.position_pair, _SCORES: choice.position_pair},
-    "how far the places of picked choices are from those of right ones: share of picks to move",
+    {_CHOICE: multiple_choice.position_pair, _SCORES: multiple_choice.position_pair},
+    "position bias: total variation distance between predicted and right positions of choices",
 )
 positions = MetricDefinition(
     "positions",
     "mean",
     None,
-    {_CHOICE: choice.positions, _SCORES: choice.positions},
-    "share of documents in which each place is picked: position_0, position_1, …",
+    {_CHOICE: multiple_choice.positions, _SCORES: multiple_choice.positions},
+    "share of documents in which each position is predicted: position_0, position_1, …",
     gives_many=True,
     span=_SHARE,
 )
@@ -230,22 +236,22 @@ f1 = MetricDefinition(
     "f1",
     "f1",
     True,
-    {_CHOICE: choice.label_pair, _SCORES: choice.label_pair, _GENERATED: answer.label_pair},
+    {_CHOICE: multiple_choice.label_pair, _SCORES: multiple_choice.label_pair, _GENERATED: generated_answer.label_pair},
     "F1 of label 1 over documents",
 )
 mcc = MetricDefinition(
     "mcc",
     "matthews_corrcoef",
     True,
-    {_CHOICE: choice.label_pair, _SCORES: choice.label_pair, _GENERATED: answer.label_pair},
-    "Matthews' correlation of right and picked labels",
+    {_CHOICE: multiple_choice.label_pair, _SCORES: multiple_choice.label_pair, _GENERATED: generated_answer.label_pair},
+    "Matthews correlation coefficient of right and predicted labels",
 )
-# lm-eval's default for `likelihood` is the mean, which no pair has: a task must bring its own aggregation.
+# lm-eval's default for `likelihood` is the mean, which is undefined for pairs: a task must have its own aggregation.
 likelihood = MetricDefinition(
     "likelihood",
     "mean",
     True,
-    {_CHOICE: choice.likelihoods, _SCORES: choice.likelihoods},
+    {_CHOICE: multiple_choice.likelihoods, _SCORES: multiple_choice.likelihoods},
     "log-likelihoods of all choices, for a task's own aggregation",
 )
 acc_all = MetricDefinition(
@@ -260,44 +266,44 @@ perplexity = MetricDefinition(
     "perplexity",
     "perplexity",
     False,
-    {_CONTINUATION: continuation.log_probability},
+    {_CONTINUATION: text_likelihood.log_probability},
     "exp of the mean negative log-likelihood per document",
 )
 word_perplexity = MetricDefinition(
-    "word_perplexity", "weighted_perplexity", False, {_ROLLING: continuation.per_word}, "perplexity per word"
+    "word_perplexity", "weighted_perplexity", False, {_ROLLING: text_likelihood.per_word}, "perplexity per word"
 )
 byte_perplexity = MetricDefinition(
-    "byte_perplexity", "weighted_perplexity", False, {_ROLLING: continuation.per_byte}, "perplexity per byte"
+    "byte_perplexity", "weighted_perplexity", False, {_ROLLING: text_likelihood.per_byte}, "perplexity per byte"
 )
 bits_per_byte = MetricDefinition(
-    "bits_per_byte", "bits_per_byte", False, {_ROLLING: continuation.per_byte}, "bits that coding a byte takes"
+    "bits_per_byte", "bits_per_byte", False, {_ROLLING: text_likelihood.per_byte}, "bits per byte (compression rate)"
 )
 token_perplexity = MetricDefinition(
-    "token_perplexity", "weighted_perplexity", False, {_ROLLING: continuation.per_token}, "perplexity per token"
+    "token_perplexity", "weighted_perplexity", False, {_ROLLING: text_likelihood.per_token}, "perplexity per token"
 )
 nats_per_token = MetricDefinition(
-    "nats_per_token", "weighted_nats", False, {_ROLLING: continuation.per_token}, "cross-entropy per token, in nats"
+    "nats_per_token", "weighted_nats", False, {_ROLLING: text_likelihood.per_token}, "cross-entropy per token, in nats"
 )
 document_perplexity = MetricDefinition(
     "document_perplexity",
     "mean_of_known",
     False,
-    {_ROLLING: continuation.token_perplexity},
-    "mean of the documents' own perplexities per token",
+    {_ROLLING: text_likelihood.token_perplexity},
+    "mean of the documents' perplexities per token",
 )
 document_perplexity_median = MetricDefinition(
     "document_perplexity_median",
     "median_of_known",
     False,
-    {_ROLLING: continuation.token_perplexity},
-    "median of the documents' own perplexities per token",
+    {_ROLLING: text_likelihood.token_perplexity},
+    "median of the documents' perplexities per token",
 )
 squad_em = MetricDefinition(
     "squad_em",
     "mean",
     True,
-    {_GENERATED: spans.squad_em},
-    "share of answers equal to a right one but for case, punctuation and articles (SQuAD); no_answer: words for none",
+    {_GENERATED: generated_answer.squad_em},
+    "SQuAD exact match: ignores case, punctuation and articles; no_answer: words for no answer",
     frozenset({"no_answer"}),
     span=_SHARE,
 )
@@ -305,8 +311,8 @@ squad_f1 = MetricDefinition(
     "squad_f1",
     "mean",
     True,
-    {_GENERATED: spans.squad_f1},
-    "F1 of the words shared with the nearest right answer (SQuAD); no_answer: words for none",
+    {_GENERATED: generated_answer.squad_f1},
+    "SQuAD token F1 with the closest right answer; no_answer: words for no answer",
     frozenset({"no_answer"}),
     span=_SHARE,
 )
@@ -315,33 +321,33 @@ bypass = MetricDefinition(
     "bypass",
     True,
     {kind: (lambda view, options: None) for kind in _SHAPES},
-    "nothing: answers are only recorded (--predict_only)",
+    "no score: responses are only recorded (--predict_only)",
 )
 
 
 def _corpus(name: str, higher_is_better: bool, description: str) -> MetricDefinition:
-    return MetricDefinition(name, name, higher_is_better, {_GENERATED: answer.text_pair}, description)
+    return MetricDefinition(name, name, higher_is_better, {_GENERATED: generated_answer.text_pair}, description)
 
 
-bleu = _corpus("bleu", True, "BLEU of the whole corpus, 0 to 100 (sacrebleu)")
-chrf = _corpus("chrf", True, "chrF of the whole corpus, 0 to 100 (sacrebleu)")
-chrf_plus_plus = _corpus("chrf++", True, "chrF with words and their pairs, 0 to 100 (sacrebleu)")
-ter = _corpus("ter", False, "edits per word of the reference, in percent (sacrebleu)")
+bleu = _corpus("bleu", True, "corpus BLEU, 0 to 100 (sacrebleu)")
+chrf = _corpus("chrf", True, "corpus chrF, 0 to 100 (sacrebleu)")
+chrf_plus_plus = _corpus("chrf++", True, "corpus chrF++, 0 to 100 (sacrebleu)")
+ter = _corpus("ter", False, "translation edit rate: edits per reference word, in percent (sacrebleu)")
 
 
 def _rouge(kind: str, description: str) -> MetricDefinition:
-    values = {_GENERATED: overlap.Rouge(kind)}
+    values = {_GENERATED: rouge.Rouge(kind)}
     return MetricDefinition(kind, "mean", True, values, description, frozenset({"use_stemmer"}), span=_SHARE)
 
 
 rouge1 = _rouge("rouge1", "F-measure of shared words (rouge-score)")
-rouge2 = _rouge("rouge2", "F-measure of shared pairs of words (rouge-score)")
+rouge2 = _rouge("rouge2", "F-measure of shared bigrams (rouge-score)")
 rougeL = _rouge("rougeL", "F-measure of the longest common subsequence (rouge-score)")  # noqa: N816
 rougeLsum = _rouge("rougeLsum", "the same line by line (rouge-score)")  # noqa: N816
 
 
 def _over_draws(name: str, value: Value, description: str, *options: str) -> MetricDefinition:
-    """A metric over draws, each judged by exact match with its options, or `of` another metric."""
+    """A metric over draws, each scored by exact match with its options, or by the metric that `of` names."""
     names = _MATCH_OPTIONS | {"k", "of", *options}
     values = {_GENERATED: value}
     return MetricDefinition(name, "draws", True, values, description, names, over_draws=True, span=_SHARE)
@@ -351,7 +357,7 @@ pass_at_k = _over_draws(
     "pass@k", draws.pass_at_k, "probability that one of k draws is right; k: 1, or a list; of: METRIC"
 )
 pass_hat_k = _over_draws("pass^k", draws.pass_hat_k, "probability that all of k draws are right; k, of")
-majority_at_k = _over_draws("maj@k", draws.majority_at_k, "whether what most of k draws say is right; k, of")
+majority_at_k = _over_draws("maj@k", draws.majority_at_k, "accuracy of the majority answer of k draws; k, of")
 mean_at_k = _over_draws("mean@k", draws.mean_at_k, "mean over k draws; k, of: also metrics that are not 0 or 1")
 g_pass_at_k = _over_draws(
     "gpass@k", draws.g_pass_at_k, "probability that at least a share of k draws is right; k, tau: 0.5, of", "tau"

@@ -1,4 +1,4 @@
-"""Metrics of the package `evaluate`, loaded by name before any model is asked, where a value will be needed."""
+"""Metrics of the package `evaluate`, loaded by name before the run starts, if a value will be needed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from assay.core.specs import MetricSpec
 
 
 def with_external_function(spec: MetricSpec, known: list[str], where: str) -> MetricSpec:
-    """The metric with `evaluate`'s function. What cannot be loaded is told at once, not after hours of asking.
+    """The metric with `evaluate`'s function. A metric that cannot be loaded fails now, not after hours of inference.
 
-    A name that nobody asked to look up there may as well be a misspelt one, and is answered as such.
+    A name that the task file does not mark as one of `evaluate` may just be misspelt, and is reported as such.
     """
     if spec.is_external:
         require("evaluate", f'{where}, metric "{spec.name}"')
@@ -38,13 +38,13 @@ def with_external_function(spec: MetricSpec, known: list[str], where: str) -> Me
 
 @lru_cache(maxsize=64)
 def load_external(name: str, where: str) -> Callable[..., Any]:
-    """The function of a metric of `evaluate`; an error where it is not to be had."""
+    """The function of a metric of `evaluate`; an error if it cannot be loaded."""
     require("evaluate", where)
     import evaluate
 
     try:
         compute: Callable[..., Any] = evaluate.load(name).compute
-    except Exception as error:  # no network, no such metric, a package that the metric needs, …
+    except Exception as error:  # no network, unknown metric, a missing package of the metric, …
         raise UserError(
             Fault(
                 where,

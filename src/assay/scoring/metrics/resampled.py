@@ -1,6 +1,6 @@
-"""Statistics that are resampled: each takes values of many replicates at once, one row per replicate.
+"""Bootstrapped statistics, vectorised over replicates: one row per replicate.
 
-The only part of the metrics that needs numpy; loaded when such a metric is asked for.
+The only part of the metrics that needs numpy; loaded when such a metric is used.
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ from numpy.typing import NDArray
 
 from assay.core.progress import ProgressCallback
 from assay.core.scores import Estimate
-from assay.stats import absolute_gaps as gaps
-from assay.stats import bootstrap
-from assay.stats import lm_eval_bootstrap as harness_bootstrap
+from assay.stats import absolute_gaps, bootstrap, lm_eval_bootstrap
 
 Floats = NDArray[np.float64]
-# Bins of calibration.
+# Number of ECE bins.
 BINS = 10
 
 
 def estimate(values: Sequence[Any], statistic: str) -> Estimate:
-    """The named statistic, with bootstrap error and interval."""
+    """The named statistic, with bootstrap standard error and interval."""
     if statistic in GAP_STATISTICS and len(values):
-        return gaps.absolute_gaps_estimate(*GAP_STATISTICS[statistic](np.asarray(values, dtype=np.float64)))
+        return absolute_gaps.absolute_gaps_estimate(*GAP_STATISTICS[statistic](np.asarray(values, dtype=np.float64)))
     array = np.asarray(values, dtype=np.float64)
     if statistic in COUNT_STATISTICS and len(values):
         pairs, counts = np.unique(array, axis=0, return_counts=True)
@@ -39,34 +37,34 @@ def estimate(values: Sequence[Any], statistic: str) -> Estimate:
 
 
 def clustered_estimate(values: Sequence[Any], statistic: str, clusters: Sequence[str]) -> Estimate:
-    """The same, resampled by whole clusters."""
+    """The same with a cluster bootstrap."""
     array = np.asarray(values, dtype=np.float64)
     if statistic in GAP_STATISTICS and len(values):
-        return gaps.absolute_gaps_estimate(*GAP_STATISTICS[statistic](array), clusters)
+        return absolute_gaps.absolute_gaps_estimate(*GAP_STATISTICS[statistic](array), clusters)
     return bootstrap.spread(bootstrap.cluster_bootstrap(array, clusters, STATISTICS[statistic], bootstrap.Resampling()))
 
 
 def harness_stderr(values: Sequence[Any], statistic: str, iterations: int, report: ProgressCallback) -> float | None:
-    """lm-eval's bootstrap error of the named statistic."""
+    """lm-eval's bootstrap standard error of the named statistic."""
     array, of_rows = np.asarray(values, dtype=np.float64), STATISTICS[statistic]
     if statistic in COUNT_STATISTICS and len(values):
         array, of_rows = _counted(array, statistic)
     elif statistic == "median" and len(values):
         array, of_rows = _ranked(array)
-    return harness_bootstrap.harness_stderr(array, of_rows, iterations, report)
+    return lm_eval_bootstrap.harness_stderr(array, of_rows, iterations, report)
 
 
 def _counted(values: Floats, statistic: str) -> tuple[NDArray[Any], Callable[[Any], Floats]]:
-    """The same numbers in a fraction of the time: counts of the distinct pairs are all that such a statistic needs.
+    """Fast path: such a statistic only needs the counts of the distinct pairs.
 
-    Each pair becomes a whole number with a 1 in bits of its own, so that one sum over a redrawn set counts all pairs;
-    the last pair has the rest. Where the bits do not suffice, pairs are numbered and counted by place.
+    Each pair becomes an integer with a 1 in bits of its own, so that one sum over a resample counts all pairs; the last
+    pair is the remainder. If the bits do not suffice, pairs are numbered and counted by number.
     """
-    pairs, places = np.unique(values, axis=0, return_inverse=True)
+    pairs, inverse = np.unique(values, axis=0, return_inverse=True)
     n, size, of_counts = len(values), len(pairs), COUNT_STATISTICS[statistic]
     if not bootstrap.prefers_multinomial(size, n):
         return values, STATISTICS[statistic]
-    codes, bits = places.reshape(-1).astype(np.int64), n.bit_length()
+    codes, bits = inverse.reshape(-1).astype(np.int64), n.bit_length()
     if bits * (size - 1) > 63:
         return codes, lambda resampled: of_counts(pairs, _sums_by_label(resampled, size))
     shifts = bits * np.arange(size - 1, dtype=np.int64)
@@ -79,7 +77,7 @@ def _counted(values: Floats, statistic: str) -> tuple[NDArray[Any], Callable[[An
 
 
 def _ranked(values: Floats) -> tuple[NDArray[Any], Callable[[Any], Floats]]:
-    """The upper median by ranks of 32 bits, which are selected in half the time of the values."""
+    """The upper median by 32-bit ranks, which are selected in half the time of the values."""
     order, middle = np.argsort(values, kind="stable"), len(values) // 2
     ranks = np.empty(len(values), dtype=np.int32)
     ranks[order] = np.arange(len(values), dtype=np.int32)
@@ -93,14 +91,14 @@ def perplexity_rows(values: Floats) -> Floats:
 
 
 def median_rows(values: Floats) -> Floats:
-    # The upper of the two middle values where n is even: lm-eval's definition.
+    # The upper of the two middle values if n is even: lm-eval's definition.
     middle = values.shape[1] // 2
-    # A copy: a view would keep every redrawn set in memory.
+    # A copy: a view would keep every resample in memory.
     return np.array(np.partition(values, middle, axis=1)[:, middle])
 
 
 def middle_rows(values: Floats) -> Floats:
-    """The usual median: the mean of the two middle values where n is even."""
+    """The usual median: the mean of the two middle values if n is even."""
     return np.asarray(np.median(values, axis=1))
 
 
@@ -112,7 +110,7 @@ def nanmean_rows(values: Floats) -> Floats:
 
 
 def f1_rows(pairs: Floats) -> Floats:
-    """F1 of label 1 per row of (right, picked) pairs; 0 where it is undefined, as in scikit-learn."""
+    """F1 of label 1 per row of (right, predicted) pairs; 0 if undefined, as in scikit-learn."""
     right, predicted = pairs[..., 0] == 1, pairs[..., 1] == 1
     hits = (right & predicted).sum(axis=1)
     total = right.sum(axis=1) + predicted.sum(axis=1)
@@ -120,7 +118,7 @@ def f1_rows(pairs: Floats) -> Floats:
 
 
 def f1_of_counts(pairs: Floats, counts: Floats) -> Floats:
-    """The same per row of counts, of pairs that are all different."""
+    """The same per row of counts of distinct pairs."""
     right, predicted = pairs[:, 0] == 1, pairs[:, 1] == 1
     hits, total = (
         counts[:, right & predicted].sum(axis=1),
@@ -130,7 +128,7 @@ def f1_of_counts(pairs: Floats, counts: Floats) -> Floats:
 
 
 def matthews_rows(pairs: Floats) -> Floats:
-    """Matthews' correlation for any number of labels (Gorodkin's R_K); 0 where it is undefined."""
+    """Matthews correlation coefficient for any number of labels (Gorodkin's R_K); 0 if undefined."""
     codes = _codes(pairs)
     size, right, predicted = int(codes.max()) + 1, codes[..., 0], codes[..., 1]
     hits = (right == predicted).sum(axis=1).astype(np.float64)
@@ -138,7 +136,7 @@ def matthews_rows(pairs: Floats) -> Floats:
 
 
 def _codes(labels: Floats) -> NDArray[np.int64]:
-    """Labels as small whole numbers: as they are where they are such, else numbered, for which they must be sorted."""
+    """Labels as small integers: as they are if possible, else numbered, for which they must be sorted."""
     if labels.min() >= 0 and labels.max() <= labels.shape[1]:
         codes = labels.astype(np.int64)
         if np.array_equal(codes, labels):
@@ -147,11 +145,11 @@ def _codes(labels: Floats) -> NDArray[np.int64]:
 
 
 def matthews_of_counts(pairs: Floats, counts: Floats) -> Floats:
-    """The same per row of counts, of pairs that are all different."""
+    """The same per row of counts of distinct pairs."""
     labels = np.unique(pairs)
     right, predicted = pairs[:, :1] == labels, pairs[:, 1:] == labels
     hits = counts[:, pairs[:, 0] == pairs[:, 1]].sum(axis=1)
-    n = counts.sum(axis=1)  # redrawn clusters differ in size
+    n = counts.sum(axis=1)  # resampled clusters differ in size
     return _matthews(n, hits, counts @ right.astype(np.float64), counts @ predicted.astype(np.float64))
 
 
@@ -173,42 +171,42 @@ def _bins(probability: Floats) -> NDArray[np.int64]:
 
 
 def _ece_contributions(pairs: Floats) -> tuple[Floats, Floats]:
-    """What each document brings to its bin, and its weight."""
+    """Each document's contribution to its bin, and its weight."""
     parts = np.zeros((len(pairs), BINS))
     parts[np.arange(len(pairs)), _bins(pairs[:, 0])] = pairs[:, 0] - pairs[:, 1]
     return parts, np.ones(len(pairs))
 
 
 def position_rows(pairs: Floats) -> Floats:
-    """Half the summed differences between how often each place is right and how often it is picked.
+    """Total variation distance between right and predicted positions: half the summed absolute differences.
 
-    Documents without a known right place (below 0) have no say; where none has one, there is no value.
+    Documents without a known right position (below 0) do not count; without any, the value is undefined.
     """
-    places = np.maximum(pairs, -1).astype(np.int64) + 1
-    is_known = places[..., 0] > 0
-    size = int(places.max()) + 1
-    right = _sums_by_label(places[..., 0], size)
-    predicted = _sums_by_label(np.where(is_known, places[..., 1], 0), size)
+    positions = np.maximum(pairs, -1).astype(np.int64) + 1
+    is_known = positions[..., 0] > 0
+    size = int(positions.max()) + 1
+    right = _sums_by_label(positions[..., 0], size)
+    predicted = _sums_by_label(np.where(is_known, positions[..., 1], 0), size)
     known = is_known.sum(axis=1)
     gaps = np.abs(right - predicted)[:, 1:].sum(axis=1)
     return np.asarray(np.where(known > 0, gaps / (2 * np.maximum(known, 1)), np.nan))
 
 
 def _position_contributions(pairs: Floats) -> tuple[Floats, Floats]:
-    """½ for the right place and −½ for the picked one of each document, and whether its right place is known."""
+    """½ for the right and −½ for the predicted position of each document, and whether its right position is known."""
     known = np.flatnonzero(pairs[:, 0] >= 0)
     right, predicted = pairs[known].astype(np.int64).T
     parts = np.zeros((len(pairs), max(1, int(pairs.max()) + 1)))
     np.add.at(parts, (known, right), 0.5)
-    has_picked = predicted >= 0
-    np.add.at(parts, (known[has_picked], predicted[has_picked]), -0.5)
+    has_prediction = predicted >= 0
+    np.add.at(parts, (known[has_prediction], predicted[has_prediction]), -0.5)
     return parts, (pairs[:, 0] >= 0).astype(np.float64)
 
 
-def _sums_by_label(places: NDArray[np.int64], size: int, weights: Floats | None = None) -> Floats:
-    """Per row and place the sum of the weights that fall there, or how many do: one pass for all places."""
-    rows = len(places)
-    flat = (places + size * np.arange(rows)[:, None]).ravel()
+def _sums_by_label(positions: NDArray[np.int64], size: int, weights: Floats | None = None) -> Floats:
+    """Per row and label the sum of the weights, or the count: one pass for all labels."""
+    rows = len(positions)
+    flat = (positions + size * np.arange(rows)[:, None]).ravel()
     sums = np.bincount(flat, None if weights is None else weights.ravel(), rows * size)
     return np.asarray(sums, dtype=np.float64).reshape(rows, size)
 
@@ -224,10 +222,10 @@ STATISTICS: dict[str, bootstrap.Statistic] = {
     "position_bias": position_rows,
 }
 _MEDIANS = ("median", "middle")
-# The same of counts of distinct values.
+# The same as functions of counts of distinct values.
 COUNT_STATISTICS: dict[str, Callable[[Floats, Floats], Floats]] = {"f1": f1_of_counts, "matthews": matthews_of_counts}
-# Sums of gaps without their signs → what each document brings to them. Noise makes such a sum larger, which its
-# interval must heed.
+# Sums of absolute gaps → each document's contributions. Noise biases such sums upwards, which their intervals must
+# account for.
 GAP_STATISTICS: dict[str, Callable[[Floats], tuple[Floats, Floats]]] = {
     "ece": _ece_contributions,
     "position_bias": _position_contributions,

@@ -1,4 +1,4 @@
-"""Reads documents' values for an aggregation: plain numbers, pairs, labels. Task code gives them in many types."""
+"""Converts document values for an aggregation: plain numbers, pairs, labels. Task code returns them in many types."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 
 class Unreadable(ValueError):
-    """A value that an aggregation cannot take.
+    """A value that an aggregation cannot use.
 
     Attributes:
-        value: what was found.
-        expected: what the aggregation takes.
+        value: the value found.
+        expected: what the aggregation accepts.
     """
 
     def __init__(self, value: Any, expected: str) -> None:
@@ -32,7 +32,7 @@ def as_number(value: Any, expected: str = "a number") -> float:
     if not isinstance(value, (Number, str, bytes)) and hasattr(value, "item"):
         try:
             value = value.item()
-        except Exception as error:  # an array of several elements; each library has an error of its own
+        except Exception as error:  # an array of several elements; each library has its own error
             raise Unreadable(value, expected) from error
     if isinstance(value, complex) or not isinstance(value, Number):
         raise Unreadable(value, expected)
@@ -45,7 +45,7 @@ def numbers(values: Sequence[Any]) -> list[float]:
 
 
 def numbers_or_gaps(values: Sequence[Any]) -> list[float]:
-    """The same, with NaN for a document that has none."""
+    """The same, with NaN for a document without a value."""
     return [math.nan if value is None else as_number(value) for value in values]
 
 
@@ -65,17 +65,17 @@ def number_triples(values: Sequence[Any]) -> list[tuple[float, float, float]]:
 
 
 def label_pairs(values: Sequence[Any]) -> list[tuple[float, float]]:
-    """(right, picked) per document. Texts are numbered in sorted order; numbers stay, so that 1 is 1."""
+    """(right, predicted) per document. Texts are numbered in sorted order; numbers stay, so that 1 is 1."""
     expected = "a pair of labels, both numbers or both texts"
     pairs = _pairs(values, expected)
     texts = sorted({label for pair in pairs for label in pair if isinstance(label, str)})
     if not texts:
         return [(as_number(a, expected), as_number(b, expected)) for a, b in pairs]
-    places = {text: float(place) for place, text in enumerate(texts)}
+    codes = {text: float(index) for index, text in enumerate(texts)}
     for pair in pairs:
         if not all(isinstance(label, str) for label in pair):
             raise Unreadable(pair, expected)
-    return [(places[a], places[b]) for a, b in pairs]
+    return [(codes[a], codes[b]) for a, b in pairs]
 
 
 def _pairs(values: Sequence[Any], expected: str) -> Sequence[Any]:
@@ -86,10 +86,10 @@ def _pairs(values: Sequence[Any], expected: str) -> Sequence[Any]:
 
 
 def brier_scores(values: Sequence[Any]) -> list[float]:
-    """Squared distances between probabilities and truth, from (right choice or choices, probabilities).
+    """Brier scores from (right choice or choices, probabilities).
 
-    lm-eval needs as many choices in every document, and counts a negative place from the end; here neither is so.
-    Task code may also give the distance itself.
+    lm-eval requires the same number of choices in every document, and counts a negative index from the end; neither
+    applies here. Task code may also return the score itself.
     """
     return [
         _brier(*value) if isinstance(value, (list, tuple)) and len(value) == 2 else as_number(value) for value in values
@@ -97,8 +97,8 @@ def brier_scores(values: Sequence[Any]) -> list[float]:
 
 
 def _brier(gold: Any, probabilities: Any) -> float:
-    expected = "(place of the right choice, probabilities)"
-    right = {as_number(place, expected) for place in (gold if isinstance(gold, (list, tuple)) else [gold])}
+    expected = "(index of the right choice, probabilities)"
+    right = {as_number(index, expected) for index in (gold if isinstance(gold, (list, tuple)) else [gold])}
     if isinstance(probabilities, str) or not hasattr(probabilities, "__iter__"):
         raise Unreadable((gold, probabilities), expected)
-    return math.fsum((as_number(p, expected) - (place in right)) ** 2 for place, p in enumerate(probabilities))
+    return math.fsum((as_number(p, expected) - (index in right)) ** 2 for index, p in enumerate(probabilities))

@@ -1,4 +1,4 @@
-"""Scorers: what one document's filtered outputs are worth, per question shape.
+"""Scorers: the value of one document's filtered outputs, per output type.
 
-Each module has a view (the document as a metric sees it) and the value functions that read it.
+Each module has a view (what a metric sees of a document) and the value functions that read it.
 """

@@ -1,6 +1,6 @@
-"""Several draws of one answer: each judged by itself, and what they are worth together.
+"""Values over several draws of one answer: pass@k and the like.
 
-In: per draw whether it is right and what it says. Out: a document's pass@k and the like; None below k draws.
+In: per draw its score and its answer. Out: a document's value; None with fewer than k draws.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.stats import pass_at_k as stats
+from assay.stats import pass_at_k as estimators
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +17,9 @@ class DrawsView:
     """The draws of a document after a pipeline.
 
     Attributes:
-        values: what each is worth by the metric that judges single draws; 0 where no answer was found.
-        answers: what each votes for; None where no answer was found.
-        document_id: the document's place.
+        values: the score of each single draw; 0 if no answer was found.
+        answers: the vote of each; None if no answer was found.
+        document_id: the document's index.
     """
 
     values: tuple[float, ...]
@@ -32,32 +32,32 @@ class DrawsView:
 
 
 def pass_at_k(view: DrawsView, options: Mapping[str, Any]) -> float | None:
-    """Is one of k draws right?"""
-    return stats.pass_at_k(len(view.values), view.right, options["k"])
+    """Probability that one of k draws is right."""
+    return estimators.pass_at_k(len(view.values), view.right, options["k"])
 
 
 def pass_hat_k(view: DrawsView, options: Mapping[str, Any]) -> float | None:
-    """Are all of k draws right?"""
-    return stats.pass_hat_k(len(view.values), view.right, options["k"])
+    """Probability that all of k draws are right."""
+    return estimators.pass_hat_k(len(view.values), view.right, options["k"])
 
 
 def g_pass_at_k(view: DrawsView, options: Mapping[str, Any]) -> float | None:
-    """Is at least the share tau of k draws right?"""
-    return stats.g_pass_at_k(len(view.values), view.right, options["k"], options["tau"])
+    """Probability that at least the share tau of k draws is right."""
+    return estimators.g_pass_at_k(len(view.values), view.right, options["k"], options["tau"])
 
 
 def mean_at_k(view: DrawsView, options: Mapping[str, Any]) -> float | None:
     """The mean of k draws."""
-    return stats.mean_at_k(view.values, options["k"])
+    return estimators.mean_at_k(view.values, options["k"])
 
 
 def majority_at_k(view: DrawsView, options: Mapping[str, Any]) -> float | None:
-    """Is what most of k draws say right?"""
+    """Probability that the majority answer of k draws is right."""
     k, n = options["k"], len(view.values)
     if n < k:
         return None
     import numpy as np
 
-    # Its own stream for every document, so that no document's value depends on the others.
+    # A random stream per document, so that no document's value depends on the others.
     generator = np.random.default_rng((view.document_id, n, k))
-    return stats.majority_at_k(view.answers, [value == 1 for value in view.values], k, generator)
+    return estimators.majority_at_k(view.answers, [value == 1 for value in view.values], k, generator)

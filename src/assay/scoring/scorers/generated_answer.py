@@ -1,10 +1,10 @@
-"""Generated answers: how they compare with the right one."""
+"""Generated answers: exact match, SQuAD exact match and token F1, and pairs for corpus-level metrics."""
 
 from __future__ import annotations
 
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,10 +12,12 @@ from typing import Any
 from assay.core.requests import Instance
 from assay.guard.regex import check_search_time
 from assay.guard.time_limit import ResourceLimit
+from assay.stats.squad_tokens import normalised as squad_normalised
+from assay.stats.squad_tokens import word_f1
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _DIGITS = str.maketrans("", "", string.digits)
-# Not an option of task files: white space at the ends is ignored, to count what it alone makes wrong.
+# Not an option of task files: ignores surrounding white space, to count the errors that it alone causes.
 STRIPS = "strips"
 
 
@@ -24,13 +26,13 @@ class AnswerView:
     """A generated answer and every answer that counts as right.
 
     Attributes:
-        said: what was said, as texts; several draws may be left by a pipeline.
+        texts: the generated answers; a pipeline may leave several draws.
         golds: the right answers.
-        result: what the pipeline left, untouched.
+        result: the pipeline's output, unchanged.
         is_multiple: whether the task states a list of right answers.
     """
 
-    said: tuple[str, ...]
+    texts: tuple[str, ...]
     golds: tuple[str, ...]
     result: Any = None
     is_multiple: bool = False
@@ -39,15 +41,15 @@ class AnswerView:
 def answer_view(instance: Instance, results: Sequence[Any]) -> AnswerView:
     """The view of one document."""
     result = results[0]
-    said = result if isinstance(result, (list, tuple)) else [result]
+    draws = result if isinstance(result, (list, tuple)) else [result]
     is_multiple = isinstance(instance.gold, tuple)
     golds = instance.gold if is_multiple else (instance.gold,)
-    texts = tuple(["" if text is None else str(text) for text in said])
+    texts = tuple(["" if text is None else str(text) for text in draws])
     return AnswerView(texts, tuple(map(str, golds)), result, is_multiple)
 
 
 def without_patterns(patterns: Sequence[re.Pattern[str]], text: str) -> str:
-    """A text without what some patterns match."""
+    """A text without the matches of some patterns."""
     with ResourceLimit():
         for pattern in patterns:
             check_search_time(pattern, text)
@@ -56,7 +58,7 @@ def without_patterns(patterns: Sequence[re.Pattern[str]], text: str) -> str:
 
 
 def cast_like(gold: str, result: Any) -> Any:
-    """The right answer in the result's type, so that "3" meets the 3 that a `map` filter made; as lm-eval does it."""
+    """The right answer in the result's type, so that "3" equals the 3 of a `map` filter; as in lm-eval."""
     if isinstance(result, (str, list)) or result is None:
         return gold
     try:
@@ -66,31 +68,31 @@ def cast_like(gold: str, result: Any) -> Any:
 
 
 def exact_match(view: AnswerView, options: Mapping[str, Any]) -> float:
-    """Is what was said equal to a right answer, after what the options ignore is taken away?"""
+    """Whether the answer equals a right one, after removing what the options ignore."""
     normalise = _chosen_normaliser(options)
     if options.get("compares_lists"):
         # lm-eval 0.4.13 with an empty `regexes_to_ignore` compares the list of copies with the list of right answers.
-        return float(all(list(view.said) == [gold] for gold in view.golds))
+        return float(all(list(view.texts) == [gold] for gold in view.golds))
     golds = {normalise(gold) for gold in view.golds}
-    hits = [normalise(text) in golds for text in view.said]
+    hits = [normalise(text) in golds for text in view.texts]
     return sum(hits) / len(hits) if hits else 0.0
 
 
 def normalised(view: AnswerView, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """What was said, without what the options of `exact_match` ignore: equal ones are the same answer."""
-    return tuple(map(_chosen_normaliser(options), view.said))
+    """The answers without what the options of `exact_match` ignore: equal ones are the same answer."""
+    return tuple(map(_chosen_normaliser(options), view.texts))
 
 
 def label_pair(view: AnswerView, options: Mapping[str, Any]) -> list[Any]:
-    """[right, said], for F1 and Matthews' correlation; of several right answers the one that was said, or the first."""
+    """[right, predicted], for F1 and MCC; of several right answers the predicted one, or the first."""
     golds = [cast_like(gold, view.result) for gold in view.golds] or [""]
     return [view.result if view.result in golds else golds[0], view.result]
 
 
 def text_pair(view: AnswerView, options: Mapping[str, Any]) -> list[Any]:
-    """[right, said], for scores over the whole corpus.
+    """[right, predicted], for corpus-level scores.
 
-    Several right answers stay several references. lm-eval makes 1.0 of them, on which its corpus scores then break.
+    Several right answers stay several references. lm-eval turns them into 1.0, on which its corpus scores then fail.
     """
     return [list(view.golds) if view.is_multiple else view.golds[0], view.result]
 
@@ -117,3 +119,25 @@ def _normaliser(regexes: tuple[str, ...], case: bool, punctuation: bool, numbers
         return text.translate(_DIGITS) if numbers else text
 
     return normalise
+
+
+def squad_em(view: AnswerView, options: Mapping[str, Any]) -> float:
+    """SQuAD exact match: whether the answer is a right one, ignoring case, punctuation and articles.
+
+    Rajpurkar et al. 2016 (section 6.1) and, for unanswerable questions, Rajpurkar et al. 2018.
+    """
+    return _best_over_golds(view, options, lambda answer, gold: float(answer == gold))
+
+
+def squad_f1(view: AnswerView, options: Mapping[str, Any]) -> float:
+    """SQuAD token F1 with the closest right answer."""
+    return _best_over_golds(view, options, word_f1)
+
+
+def _best_over_golds(view: AnswerView, options: Mapping[str, Any], compare: Callable[[str, str], float]) -> float:
+    """The best value over right answers; without any, an empty answer is right. Of several draws, the mean."""
+    nothing = squad_normalised(str(options.get("no_answer") or ""))
+    golds = [squad_normalised(gold) for gold in view.golds] or [""]
+    answers = [squad_normalised(text) for text in view.texts]
+    values = [max(compare("" if text == nothing else text, gold) for gold in golds) for text in answers]
+    return sum(values) / len(values) if values else 0.0

@@ -1,6 +1,6 @@
-"""Multiple choice: the question with the likelihoods of its choices, and what a pick is worth.
+"""Multiple choice: a question with the likelihoods of its choices, and the values of a prediction.
 
-How a pick is made (the score of each choice) is in `methods`; this reads the picks.
+The score of each choice is defined in `choice_methods`; this module evaluates the prediction.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ _NOTHING: Mapping[str, Sequence[Logprob]] = MappingProxyType({})
 
 
 class ChoiceView(NamedTuple):
-    """A question with the log-likelihood of each of its choices. A tuple, as it is made once per document.
+    """A question with the log-likelihood of each of its choices. A tuple, since one is built per document.
 
     Attributes:
-        logprobs: one per choice; empty where a head scored them.
+        logprobs: one per choice; empty if a classifier head scored them.
         totals: their log-likelihoods.
         choices: the choices' texts, without delimiter.
-        golds: places of the right choices; a negative one is never picked.
+        golds: indices of the right choices; a negative one is never predicted.
         is_multiple: whether several choices are right.
-        alone: prompt without question → the same choices after it; only those that were asked.
-        prompts: the whole prompt before each choice; empty when not asked.
-        asked: the choices' own requests, in their order.
+        alone: null prompt → the same choices after it; only those that were requested.
+        prompts: the whole prompt before each choice; empty if not requested.
+        requests: the choices' own requests, in their order.
     """
 
     logprobs: Sequence[Logprob]
@@ -37,7 +37,7 @@ class ChoiceView(NamedTuple):
     is_multiple: bool
     alone: Mapping[str, Sequence[Logprob]] = _NOTHING
     prompts: Sequence[Logprob] = ()
-    asked: Sequence[Request] = ()
+    requests: Sequence[Request] = ()
 
 
 def choice_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
@@ -47,24 +47,33 @@ def choice_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
     golds = instance.gold if is_multiple else (instance.gold,)
     logprobs = results if len(results) == size else results[:size]
     totals = [logprob.total for logprob in logprobs]
-    asked = instance.requests[:size]
+    requests = instance.requests[:size]
     if not instance.nulls and not instance.prompts:
-        return ChoiceView(logprobs, totals, instance.choices, golds, is_multiple, asked=asked)
-    alone = {null: results[size * (place + 1) : size * (place + 2)] for place, null in enumerate(instance.nulls)}
+        return ChoiceView(logprobs, totals, instance.choices, golds, is_multiple, requests=requests)
+    alone = {null: results[size * (index + 1) : size * (index + 2)] for index, null in enumerate(instance.nulls)}
     read = list(results[size * (len(instance.nulls) + 1) :])
     prompts = read * size if instance.prompts == 1 else read
-    return ChoiceView(logprobs, totals, instance.choices, golds, is_multiple, alone, prompts, asked)
+    return ChoiceView(
+        logprobs=logprobs,
+        totals=totals,
+        choices=instance.choices,
+        golds=golds,
+        is_multiple=is_multiple,
+        alone=alone,
+        prompts=prompts,
+        requests=requests,
+    )
 
 
 def scores_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
-    """The view of one document whose labels or choices a head has scored: totals alone, as there are no tokens."""
+    """The view of a document whose labels or choices a classifier head has scored: totals only, without tokens."""
     is_multiple = isinstance(instance.gold, tuple)
     golds = instance.gold if is_multiple else (instance.gold,)
     return ChoiceView((), results[0].scores, instance.choices, golds, is_multiple)
 
 
 def argmax(scores: Sequence[float]) -> int:
-    """Place of the highest score; the first one on a tie. No score is NaN: models report that as a failure."""
+    """Index of the highest score; the first one on a tie. No score is NaN: models report that as a failure."""
     return scores.index(max(scores))
 
 
@@ -74,12 +83,12 @@ def predicted_choice(view: ChoiceView) -> int:
 
 
 def accuracy(view: ChoiceView, options: Mapping[str, Any]) -> float:
-    """Is the likeliest choice right?"""
+    """Whether the most likely choice is right."""
     return float(predicted_choice(view) in view.golds)
 
 
 def accuracy_by(scores: Callable[[ChoiceView, Mapping[str, Any]], Sequence[float]]) -> Callable[..., float]:
-    """The value function: is the choice of the highest score right?"""
+    """A value function: whether the choice of the highest score is right."""
 
     def value(view: ChoiceView, options: Mapping[str, Any]) -> float:
         return float(argmax(scores(view, options)) in view.golds)
@@ -88,22 +97,22 @@ def accuracy_by(scores: Callable[[ChoiceView, Mapping[str, Any]], Sequence[float
 
 
 def exact_match(view: ChoiceView, options: Mapping[str, Any]) -> float:
-    """Would greedy decoding say the right choice?"""
+    """Whether greedy decoding would produce the right choice."""
     return float(any(view.logprobs[gold].is_greedy for gold in view.golds if 0 <= gold < len(view.logprobs)))
 
 
 def greedy_choice(view: ChoiceView, options: Mapping[str, Any]) -> float:
-    """Would greedy decoding say one of the choices, right or wrong?"""
+    """Whether greedy decoding would produce one of the choices, right or wrong."""
     return float(any(logprob.is_greedy for logprob in view.logprobs))
 
 
 def mass(view: ChoiceView, options: Mapping[str, Any]) -> float:
-    """The probability that the model says one of the choices; equal choices are one."""
+    """Total probability of the choices; equal choices count once."""
     return math.fsum(math.exp(total) for total in dict(zip(view.choices, view.totals, strict=True)).values())
 
 
 def margin(view: ChoiceView, options: Mapping[str, Any]) -> float | None:
-    """By how much the likeliest choice is ahead of the next, in log-likelihood; None where there is no next."""
+    """Log-likelihood margin of the most likely choice over the next; None if there is no other."""
     if len(view.totals) < 2:
         return None
     second, first = sorted(view.totals)[-2:]
@@ -111,21 +120,21 @@ def margin(view: ChoiceView, options: Mapping[str, Any]) -> float | None:
 
 
 def label_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
-    """(right, picked), for F1 and Matthews' correlation; -1 where no right one is known."""
+    """(right, predicted), for F1 and MCC; -1 if no right choice is known."""
     return next(iter(view.golds), -1), predicted_choice(view)
 
 
 def position_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
-    """(place of a right choice, place picked); of several right ones the picked one, -1 where none is known."""
+    """(index of a right choice, predicted index); of several right ones the predicted one, -1 if none is known."""
     predicted = predicted_choice(view)
     known = [gold for gold in view.golds if 0 <= gold < len(view.totals)]
     return (predicted if predicted in known else next(iter(known), -1)), predicted
 
 
 def positions(view: ChoiceView, options: Mapping[str, Any]) -> dict[str, float]:
-    """Per place, whether it is the one picked: over documents, the histogram of picks."""
+    """Per position, whether it is predicted: over documents, the histogram of predictions."""
     predicted = predicted_choice(view)
-    return {f"position_{place}": float(place == predicted) for place in range(len(view.totals))}
+    return {f"position_{index}": float(index == predicted) for index in range(len(view.totals))}
 
 
 def likelihoods(view: ChoiceView, options: Mapping[str, Any]) -> tuple[Any, tuple[float, ...]]:
@@ -134,20 +143,20 @@ def likelihoods(view: ChoiceView, options: Mapping[str, Any]) -> tuple[Any, tupl
 
 
 def confidence(view: ChoiceView, options: Mapping[str, Any]) -> tuple[float, float]:
-    """(probability of the likeliest among the choices, whether it is right), for calibration."""
+    """(probability of the most likely choice, normalised over the choices, whether it is right), for calibration."""
     _, shares = probabilities(view, options)
     return max(shares), accuracy(view, options)
 
 
 def covered_confidence(view: ChoiceView, options: Mapping[str, Any]) -> tuple[float, float, float]:
-    """The same and the share of documents to answer: aggregations have no settings, so it travels along."""
+    """The same with the coverage: aggregations have no settings, so it is part of the value."""
     return *confidence(view, options), float(options["coverage"])
 
 
 def log_loss(view: ChoiceView, options: Mapping[str, Any]) -> float | None:
-    """Minus the log of the probability, among the choices, of the right ones together; None where none is known."""
+    """Negative log of the total probability of the right choices, normalised over the choices; None if unknown."""
     right = [view.totals[gold] for gold in view.golds if 0 <= gold < len(view.totals)]
-    # Logs throughout: a probability too small for a float still has its loss.
+    # In log space: a probability too small for a float still has its loss.
     return _log_sum(view.totals) - _log_sum(right) if right else None
 
 
@@ -160,7 +169,7 @@ def probabilities(view: ChoiceView, options: Mapping[str, Any]) -> tuple[Any, li
     """(right choice or choices, probability of each choice), for the Brier score."""
     totals = view.totals
     top = max(totals)
-    # Where all choices are impossible, none is more so than the others.
+    # If all choices are impossible, all are equally likely.
     weights = [math.exp(total - top) for total in totals] if top > -math.inf else [1.0] * len(totals)
     scale = math.fsum(weights)
     right = view.golds if view.is_multiple else view.golds[0]

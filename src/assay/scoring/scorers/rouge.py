@@ -19,11 +19,11 @@ class Rouge:
         self.kind = kind
 
     def __call__(self, view: AnswerView, options: Mapping[str, Any]) -> float:
-        """F-measure between 0 and 1 against the right answer that fits best; the mean over several draws."""
+        """F-measure from 0 to 1 with the best matching right answer; the mean over several draws."""
         scorer = _scorer(self.kind, bool(options.get("use_stemmer", False)))
         best = [
-            max((scorer.score(gold, said)[self.kind].fmeasure for gold in view.golds), default=0.0)
-            for said in view.said
+            max((scorer.score(gold, text)[self.kind].fmeasure for gold in view.golds), default=0.0)
+            for text in view.texts
         ]
         return float(sum(best) / len(best)) if best else 0.0
 

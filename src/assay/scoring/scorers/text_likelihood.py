@@ -1,4 +1,4 @@
-"""Single continuations and whole texts: how likely they are, per document, word and byte."""
+"""Likelihoods of single continuations and whole texts, per document, word, token and byte."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def log_probability(view: LikelihoodView, options: Mapping[str, Any]) -> float:
 
 
 def greedy(view: LikelihoodView, options: Mapping[str, Any]) -> float:
-    """Would greedy decoding say exactly this?"""
+    """Whether greedy decoding would produce exactly this text."""
     return float(view.logprob.is_greedy)
 
 
 def per_word(view: LikelihoodView, options: Mapping[str, Any]) -> tuple[float, int]:
-    """(log-likelihood, words). White space at an end counts an empty word more, as lm-eval does."""
+    """(log-likelihood, words). White space at an end counts as an additional empty word, as in lm-eval."""
     return view.logprob.total, len(_WHITE_SPACE.split(view.text))
 
 
 def per_token(view: LikelihoodView, options: Mapping[str, Any]) -> tuple[float, int]:
-    """(log-likelihood, tokens that were scored)."""
+    """(log-likelihood, scored tokens)."""
     return view.logprob.total, view.logprob.token_count
 
 
 def token_perplexity(view: LikelihoodView, options: Mapping[str, Any]) -> float:
-    """The document's own perplexity per token; not a number for a document without tokens."""
+    """The document's own perplexity per token; NaN for a document without tokens."""
     count = view.logprob.token_count
     return perplexity_of(-view.logprob.total / count) if count else math.nan
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from assay.core.plural import plural
 from assay.report.safe_names import printable
 from assay.studies.audit.extraction_audit import Disagreement, PipelineAudit, TaskAudit
 
@@ -28,25 +29,22 @@ def audit_lines(audits: Sequence[TaskAudit], most: int | None) -> Iterator[str]:
         for pipeline in audit.pipelines:
             yield from _pipeline_lines(audit.task, pipeline, most)
         if len(audit.pipelines) > 1:
-            yield f"audit of {printable(audit.task)}: {_count(len(audit.between))} read differently by its pipelines"
+            texts = plural(len(audit.between), "text")
+            yield f"audit of {printable(audit.task)}: {texts} read differently by its pipelines"
             yield from _disagreement_lines(audit.between, most)
 
 
 def _pipeline_lines(task: str, audit: PipelineAudit, most: int | None) -> Iterator[str]:
     yield (
-        f"audit of {printable(task)} ({printable(audit.pipeline)}): {_count(audit.texts)}, "
+        f"audit of {printable(task)} ({printable(audit.pipeline)}): {plural(audit.texts, 'text')}, "
         f"no answer in {audit.no_answer}, cut off {audit.truncated}, "
         f"of which {audit.truncated_with_answer} with an answer"
     )
     for name, count in audit.matched.items():
         yield f"  {count:>7} × {printable(name)}"
     if audit.disagreements:
-        yield f"  {_count(len(audit.disagreements))} from which the extractors read different answers:"
+        yield f"  {plural(len(audit.disagreements), 'text')} from which the extractors read different answers:"
     yield from _disagreement_lines(audit.disagreements, most)
-
-
-def _count(texts: int) -> str:
-    return "1 text" if texts == 1 else f"{texts} texts"
 
 
 def _disagreement_lines(disagreements: Sequence[Disagreement], most: int | None) -> Iterator[str]:

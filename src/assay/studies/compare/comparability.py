@@ -1,6 +1,6 @@
-"""May two recorded tasks be compared? Says what differs between them besides the documents, and on which axis.
+"""Comparability of two recorded tasks: what differs between them besides the documents, by axis.
 
-Takes records, gives differences in words. Digests in the manifests decide; definitions and settings only name causes.
+In: records. Out: differences in words. Digests in the manifests decide; definitions and settings only name causes.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from assay.core.comparisons import MODEL, PROMPTS, SCORING, SHOTS, STYLE, VERSION
-from assay.scoring.registry import METRICS, metric_definition
 from assay.stats.bootstrap import cluster_indices
 from assay.store.run_records import RunRecord
 from assay.studies.paired.matching import MatchedPair
+from assay.studies.paired.paired_values import MODEL, PROMPTS, SCORING, SHOTS, STYLE, VERSION
 from assay.studies.paired.text_diff import flat, short
 
 # Keys of a definition that name the task, or say how answers are scored: neither changes a prompt.
@@ -57,7 +56,7 @@ class RecordedTask:
 
     @property
     def has_prompt(self) -> bool:
-        """Whether it was asked in one of several prompts; what else stands behind `@` in its name is a style."""
+        """Whether it uses one of several prompts; anything else after `@` in its name is a style."""
         return bool((self.entry.get("config") or {}).get("prompt"))
 
     @property
@@ -86,8 +85,8 @@ class Overlap:
     """Documents that two tasks have in common, where they are not all.
 
     Attributes:
-        asks_the_same: whether they are asked in the same words.
-        expects_the_same: whether their right answers are the same.
+        has_same_requests: whether their requests are the same.
+        has_same_targets: whether their right answers are the same.
     """
 
     has_same_requests: bool
@@ -104,7 +103,7 @@ def differences(
         second: the other.
         metric: what is compared.
         filter: its pipeline.
-        overlap: what is known of the documents in common; None where both asked all the same, so that digests tell.
+        overlap: what is known of the common documents; None where the documents are the same, so that digests decide.
     """
     if overlap is None:
         same = first.entry["prompts_fingerprint"] == second.entry["prompts_fingerprint"]
@@ -113,7 +112,7 @@ def differences(
     found += _version(first, second)
     prompts = [] if overlap.has_same_requests else _prompts(first, second)
     found += prompts
-    # But for examples, other prompts may number or word the same answers otherwise: their definitions are told then.
+    # Other prompts may number or word the same answers differently: their definitions are reported then.
     if not overlap.has_same_targets and all(item.axis == SHOTS for item in prompts):
         names = _changed(*map(_target, (first, second)))  # none where only the code behind a name has changed
         found += [RunDifference(SCORING, "right answers" + (f": {_listed(names)}" if names else ""))]
@@ -196,21 +195,29 @@ def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
 
 
 def _scoring(first: RecordedTask, second: RecordedTask, metric: str, filter: str) -> list[RunDifference]:
-    rules = [_rule(task, metric, filter) for task in (first, second)]
-    names = [] if None in rules else _changed(rules[0] or {}, rules[1] or {})
+    rules = [rule for rule in (_rule(task, metric, filter) for task in (first, second)) if rule is not None]
+    if len(rules) == 2 and sum("aggregation" in rule for rule in rules) == 1:
+        rules = [{**_usual_aggregation(metric), **rule} for rule in rules]
+    names = _changed(rules[0], rules[1]) if len(rules) == 2 else []
     directions = [task.directions(metric, filter) for task in (first, second)]
     names += ["higher_is_better"] if all(directions) and directions[0] != directions[1] else []
     return [RunDifference(SCORING, f"scoring of {metric}: {_listed(names)}")] if names else []
 
 
 def _rule(task: RecordedTask, metric: str, filter: str) -> dict[str, Any] | None:
-    """A metric with its settings and filters; None in records that do not keep them."""
+    """A metric with its settings and filters as recorded; None in records that do not hold them."""
     scoring = task.entry.get("scoring")
     if scoring is None:
         return None
-    usual = {"aggregation": metric_definition(metric).aggregation} if metric in METRICS else {}
-    own = {**usual, **(scoring["metrics"].get(metric) or {})}
+    own = scoring["metrics"].get(metric) or {}
     return {**own, "filters": scoring["filters"].get(filter), "code": scoring.get("process")}
+
+
+def _usual_aggregation(metric: str) -> dict[str, Any]:
+    """A metric's aggregation where the task does not name one."""
+    from assay.scoring.registry import METRICS, metric_definition
+
+    return {"aggregation": metric_definition(metric).aggregation} if metric in METRICS else {}
 
 
 def _listed(names: list[str]) -> str:

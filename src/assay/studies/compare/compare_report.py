@@ -1,4 +1,4 @@
-"""A comparison as text: for the terminal, as Markdown, as JSON, and as JUnit's XML for a build server."""
+"""Report of `assay compare`: terminal, Markdown, JSON, and JUnit XML for CI servers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 from unicodedata import combining, east_asian_width
 from xml.sax.saxutils import escape, quoteattr
 
-from assay.core.comparisons import Agreement, PairedScore, RankTable, RunComparison, Uncompared
+from assay.core.plural import plural
 from assay.core.scores import Estimate
 from assay.report.safe_names import printable
 from assay.report.sections import markdown_table
 from assay.report.tables import format_number
+from assay.studies.compare.compare_values import RunComparison, Uncompared
+from assay.studies.paired.paired_values import Agreement, PairedScore, RankTable
 from assay.studies.paired.verdicts import level_text
 
 FORMATS = ("table", "markdown", "json", "junit")
@@ -115,10 +117,10 @@ def _lines(found: RunComparison, layout: Any, heading: str) -> Iterator[str]:
         yield from lines
     if len(found.pairs) > len(shown):
         yield ""
-        yield f"{len(found.pairs) - len(shown):,} pairs more: --format json has them all"
+        yield f"{plural(len(found.pairs) - len(shown), 'more pair')}: see --format json"
     yield ""
     yield from (f"{'- ' if heading else ''}note: {text}" for text in found.notices)
-    # The last line may go on from what it is told over all tasks.
+    # The last line may continue the verdict over all tasks.
     ends = found.verdict
     yield from (
         own.verdict for own in found.overall[:_MOST_PAIRS] if not ends.startswith(own.verdict.removesuffix("."))
@@ -138,9 +140,7 @@ def _title(table: RankTable) -> str:
 def _legend(table: RankTable) -> str:
     if any(place.letters for place in table.places):
         return "systems that share a letter cannot be told apart"
-    return (
-        "systems that cannot be told apart have ranks that overlap; so many letters would be needed that there are none"
-    )
+    return "systems with overlapping ranks cannot be told apart; letters are left out because too many would be needed"
 
 
 def _places(table: RankTable) -> tuple[list[str], list[list[str]]]:
@@ -174,7 +174,7 @@ def _end(value: float) -> str:
 
 
 def _scores(pairs: Sequence[PairedScore], names_pairs: bool) -> tuple[list[str], list[list[str]]]:
-    """What each scored, how far they are apart, and whether chance explains it."""
+    """Scores, difference, interval and test of each pair."""
     heads = ["n", "First", "Second", "Second − first", "Interval", "Level", "Test", "p", "Adjusted p"]
     rows = []
     for pair in pairs:
@@ -186,7 +186,7 @@ def _scores(pairs: Sequence[PairedScore], names_pairs: bool) -> tuple[list[str],
 
 
 def _sizes(pairs: Sequence[PairedScore], names_pairs: bool) -> tuple[list[str], list[list[str]]]:
-    """Documents won and lost, how large the difference is, and how sure: with the same documents, and without."""
+    """Documents won and lost, effect size, paired and unpaired standard error."""
     heads = ["Higher", "Lower", "Equal", "Effect", "SE", "SE unpaired", "Correlation"]
     rows = []
     for pair in pairs:
@@ -199,7 +199,7 @@ def _sizes(pairs: Sequence[PairedScore], names_pairs: bool) -> tuple[list[str], 
 def _power_columns(
     pairs: Sequence[PairedScore], names_pairs: bool, detect: float | None
 ) -> tuple[list[str], list[list[str]]]:
-    """What so many documents can show, and how many it takes to show a difference, with a power of 80 %."""
+    """Detectable difference and documents needed, at 80 % power."""
     heads = ["Detectable with n", "n, observed effect"]
     heads += [] if detect is None else [f"n to detect {detect:g}"]
     rows = []
@@ -214,11 +214,11 @@ def _count(number: int | None) -> str:
 
 
 def _agreements(pairs: Sequence[PairedScore], names_pairs: bool) -> tuple[list[str], list[list[str]]]:
-    """How far the two give the same, document by document; only pairs of which that is known."""
+    """Per-document agreement of the pairs for which it is known."""
     known = [pair for pair in pairs if pair.agreement is not None or pair.picks is not None]
     has_picks = any(pair.picks is not None for pair in known)
     rows = [[*_agreement(pair.agreement), *(_agreement(pair.picks) if has_picks else ())] for pair in known]
-    heads = ["Same outcome", "κ", *(["Same pick", "κ of picks"] if has_picks else [])]
+    heads = ["Same outcome", "κ", *(["Same prediction", "κ of predictions"] if has_picks else [])]
     return _with_names(known, names_pairs, heads, rows)
 
 
@@ -234,11 +234,11 @@ def _kappa(estimate: Estimate) -> str:
 
 
 def _agreed(pair: PairedScore) -> Iterator[str]:
-    """The same as a line each; the verdict tells where all outcomes are the same."""
+    """The agreement as lines; the verdict says so where all outcomes are the same."""
     outcomes = None if pair.outcome == "same" else pair.agreement
-    for what, found in (("outcome", outcomes), ("pick", pair.picks)):
+    for what, found in (("outcome", outcomes), ("prediction", pair.picks)):
         if found is not None:
-            printed = f"the same {what} in {100 * found.equal:.1f} % of {found.kappa.n:,} documents"
+            printed = f"the same {what} in {100 * found.equal:.1f} % of {plural(found.kappa.n, 'document')}"
             kappa = "" if found.kappa.value is None else f", Cohen's κ {_kappa(found.kappa)}"
             yield f"{printed}{kappa}"
 
@@ -274,12 +274,12 @@ def _pair_lines(pair: PairedScore, mark: str, with_verdict: bool, agreed: Iterab
             f"{'equivalent' if pair.margin.is_equivalent else 'not shown to be equivalent'}",
             "no direction"
             if pair.margin.is_not_worse is None
-            else "not worse"
+            else "non-inferior"
             if pair.margin.is_not_worse
-            else "not shown to be no worse",
+            else "not shown to be non-inferior",
         ]
         yield f"{mark}margin {pair.margin.margin:g}: {format_number(low)} … {format_number(high)}: {', '.join(claims)}"
-    # Two models are told by the first table, several differences by the verdict.
+    # The first table names the models, the verdict several differences.
     others = [text for text in pair.differing if len(pair.differing) == 1 and not text.startswith("model: ")]
     yield from (f"{mark}differs: {text}" for text in others)
     yield from (f"{mark}note: {text}" for text in pair.remarks)
@@ -289,9 +289,9 @@ def _pair_lines(pair: PairedScore, mark: str, with_verdict: bool, agreed: Iterab
 
 
 def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterator[_TableLine]:
-    """Columns that a terminal has no room for stand in a table of their own below, behind the names.
+    """Aligned columns; those that do not fit the width follow in a further table, after the names.
 
-    Where names leave no room for a column behind them, they have lines of their own.
+    Where the names leave no room for a column, they get lines of their own.
     """
     lines = [list(headings), *map(list, rows)]
     widths = [max(map(_cells, column)) for column in zip(*lines, strict=True)]
@@ -309,7 +309,7 @@ def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int 
 
 
 def _parts(places: Sequence[int], widths: Sequence[int], width: int | None, before: int) -> list[list[int]]:
-    """The columns, as many together as there is room for behind what stands before them."""
+    """The columns in groups that fit the width after the names."""
     found: list[list[int]] = []
     for place in places:
         taken = before + sum(widths[other] + _GAP for other in found[-1]) + widths[place] if found else 0
@@ -330,12 +330,12 @@ def _joined(line: Sequence[str], widths: Sequence[int], shown: Sequence[int]) ->
 
 
 def _cells(text: str) -> int:
-    """How wide a text stands on a terminal."""
+    """Width of a text on a terminal, in cells."""
     return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def comparison_junit(found: RunComparison, is_gated: bool, margin: float | None = None) -> str:
-    """One test case per pair, task and metric; those that `--fail_if_worse` minds have failed.
+    """JUnit XML: one test case per pair, task and metric; pairs that `--fail_if_worse` rejects have failed.
 
     Args:
         found: the comparison.

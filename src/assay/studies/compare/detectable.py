@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.core.comparisons import MIN_ALPHA, DetectOptions
+from assay.core.detect_options import DetectOptions
 from assay.core.errors import Fault, UserError
 from assay.core.specs import MetricSpec
 from assay.run.build import BuiltTask
-from assay.scoring.document_values import MEAN_AGGREGATIONS
+from assay.scoring.metrics.aggregations import MEAN_AGGREGATIONS
 from assay.scoring.registry import METRICS, metric_definition
 from assay.stats.power import (
+    MIN_ALPHA,
     detectable_outcomes,
     documents_needed,
     min_documents,

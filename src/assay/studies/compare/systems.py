@@ -1,4 +1,4 @@
-"""Which runs are compared, and what each is called; wishes that mean nothing are told.
+"""The runs to compare, their labels, and checks of the options.
 
 Takes names as the user wrote them, gives systems and their records.
 """
@@ -11,11 +11,13 @@ from itertools import combinations
 from typing import Any
 
 from assay.core.arguments import LONGEST_IN_NAME
-from assay.core.comparisons import AXES, CORRECTIONS, MIN_ALPHA, TESTS, CompareOptions, PairedScore, System
 from assay.core.errors import Fault, UnknownName, UserError, did_you_mean
+from assay.stats.power import MIN_ALPHA
 from assay.store.run_records import RunRecord
 from assay.store.store import Store
+from assay.studies.compare.compare_values import System
 from assay.studies.paired.matching import MatchedPair
+from assay.studies.paired.paired_values import AXES, CORRECTIONS, TESTS, CompareOptions, PairedScore
 
 # Between a run and a task of it; also between a task and its style.
 AT = "@"
@@ -37,7 +39,7 @@ def check_options(options: CompareOptions) -> None:
     if not MIN_ALPHA <= options.alpha < 0.5:
         faults.append(Fault("--alpha", f"{options.alpha}", f"a number from {MIN_ALPHA:g} to 0.5, such as 0.05"))
     if options.margin is not None and not 0 < options.margin < math.inf:
-        advice = "Say how large a difference does not matter: 0.02 is 2 points"
+        advice = "Give the largest difference that does not matter: 0.02 is 2 points"
         faults.append(Fault("--margin", f"{options.margin}", "a number above 0", advice))
     if options.detect is not None and not 0 < abs(options.detect) < math.inf:
         faults.append(Fault("--detect", f"{options.detect}", "a number other than 0"))
@@ -55,7 +57,7 @@ def points_as_sizes(options: CompareOptions, score: PairedScore, match: MatchedP
     if not large or not (is_bounded or (match.first.is_share and match.second.is_share)):
         return []
     name = score.metric if score.filter == "none" else f"{score.metric},{score.filter}"
-    where = f"on {score.task}, {name}, whose scores are never further apart than 1"
+    where = f"on {score.task}, {name}, whose scores differ by at most 1"
     return [Fault(option, f"{size:g} {where}", "less than 1", "0.02 is 2 points") for option, size in large]
 
 

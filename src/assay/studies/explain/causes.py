@@ -1,6 +1,6 @@
 """Looks for what differs between two tasks of recorded runs: each function looks for one thing and shows what it found.
 
-Takes a pair of sides, gives causes with their evidence and, where the stored answers tell, how much they make.
+In: a pair of reopened tasks. Out: causes with evidence and, where the stored answers allow it, their share.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assay.core.plural import plural
 from assay.core.protocols import FewShotExample, ProvidesFewShotExamples
 from assay.core.responses import NOTE_TEXTS, Failure, LabelScores, Logprob, Output, Text
 from assay.core.results import AnsweredDocument, TaskResult
@@ -16,8 +17,9 @@ from assay.run.manifest import described_scoring
 from assay.scoring.aggregate import aggregate_task
 from assay.scoring.registry import METRICS, metric_definition
 from assay.scoring.scorers.choice_methods import METHODS
-from assay.studies.explain import values as kinds
-from assay.studies.explain.values import Cause, Score
+from assay.studies.explain import explain_values as kinds
+from assay.studies.explain.explain_values import Cause
+from assay.studies.paired.paired_values import Score
 from assay.studies.paired.recorded_tasks import ReopenedTask, is_whole, main_requests, rescored_under
 from assay.studies.paired.text_diff import flat, request_lines, short
 
@@ -38,7 +40,7 @@ class TaskPair:
     Attributes:
         scores: the two numbers.
         common: places of the documents that both have.
-        different: those of them that are asked in other words.
+        different: those of them whose requests differ.
     """
 
     first: ReopenedTask
@@ -48,7 +50,7 @@ class TaskPair:
     different: Sequence[tuple[int, int]]
 
     @property
-    def sides(self) -> tuple[ReopenedTask, ReopenedTask]:
+    def reopened(self) -> tuple[ReopenedTask, ReopenedTask]:
         return self.first, self.second
 
     @property
@@ -59,7 +61,7 @@ class TaskPair:
     @property
     def has_same_requests(self) -> bool:
         """Whether every request of both is the same."""
-        prompts = [reopened.entry["prompts_fingerprint"] for reopened in self.sides]
+        prompts = [reopened.entry["prompts_fingerprint"] for reopened in self.reopened]
         return prompts[0] == prompts[1] or (self.is_open and not self.different and _has_all(self))
 
     def answered(self, places: tuple[int, int]) -> tuple[AnsweredDocument, AnsweredDocument]:
@@ -70,7 +72,7 @@ class TaskPair:
 
 def _has_all(pair: TaskPair) -> bool:
     return all(
-        len(pair.common) == len(reopened.built.documents) for reopened in pair.sides if reopened.built is not None
+        len(pair.common) == len(reopened.built.documents) for reopened in pair.reopened if reopened.built is not None
     )
 
 
@@ -99,7 +101,7 @@ def numerics(pair: TaskPair) -> Cause | None:
     lines = _answer_differences(pair) if _OTHER_NETWORK.isdisjoint(found) else []
     if not lines:
         return None
-    return Cause(kinds.NUMERICS, "the same requests were answered with other numbers", tuple(lines))
+    return Cause(kinds.NUMERICS, "identical requests have different answers", tuple(lines))
 
 
 def _answer_differences(pair: TaskPair) -> list[str]:
@@ -120,8 +122,9 @@ def _answer_differences(pair: TaskPair) -> list[str]:
         picks += _predicted_choice(mine) != _predicted_choice(theirs)
     if not others:
         return []
+    changed = plural(picks, "prediction")
     return [
-        f"{others:,} of {same:,} documents with identical requests have other answers; {picks:,} picks changed",
+        f"{others:,} of {same:,} documents with identical requests have different answers; {changed} changed",
         *([f"largest difference of a log-likelihood: {largest:.6g}"] if largest < float("inf") else []),
     ]
 
@@ -155,23 +158,23 @@ def _predicted_choice(outputs: Sequence[Output]) -> Any:
 
 def dataset(pair: TaskPair) -> Cause | None:
     """Other documents, or fewer of them, or some that failed."""
-    entries = [reopened.entry for reopened in pair.sides]
+    entries = [reopened.entry for reopened in pair.reopened]
     prints = [entry["documents_fingerprint"] for entry in entries]
-    scored = [reopened.summary.get("denominators", {}).get("scored", _scored(reopened)) for reopened in pair.sides]
+    scored = [reopened.summary.get("denominators", {}).get("scored", _scored(reopened)) for reopened in pair.reopened]
     if prints[0] == prints[1] and scored[0] == scored[1]:
         return None
     lines = []
     for name, values in (
-        ("documents asked", [entry["documents"] for entry in entries]),
+        ("documents evaluated", [entry["documents"] for entry in entries]),
         ("documents scored", scored),
         ("documents in the split", [entry["documents_available"] for entry in entries]),
-        ("limit", [reopened.spec.limit for reopened in pair.sides]),
-        ("samples", [(reopened.spec.samples or {}).get(reopened.name) for reopened in pair.sides]),
+        ("limit", [reopened.spec.limit for reopened in pair.reopened]),
+        ("samples", [(reopened.spec.samples or {}).get(reopened.name) for reopened in pair.reopened]),
         ("fingerprint", [value[:12] for value in prints]),
     ):
         lines += [f"{name}: {_versus(*values)}"] if values[0] != values[1] else []
     lines += [f"in common: {len(pair.common):,}"] if pair.is_open else []
-    text = "the documents are not the same" if prints[0] != prints[1] else "some documents of one run have no score"
+    text = "the documents differ" if prints[0] != prints[1] else "some documents of one run have no score"
     return Cause(kinds.DATASET, text, tuple(lines), _points_of_documents(pair))
 
 
@@ -187,7 +190,7 @@ def _points_of_documents(pair: TaskPair) -> float | None:
     done = [{sample.document_id for sample in reopened.samples} for reopened in (pair.first.result, pair.second.result)]
     both = [ids for ids in common if ids[0] in done[0] and ids[1] in done[1]]
     parts = []
-    for place, reopened in enumerate(pair.sides):
+    for place, reopened in enumerate(pair.reopened):
         whole, part = (
             _value(reopened.result, pair.scores[place]),
             _value_on(reopened, pair.scores[place], {i[place] for i in both}),
@@ -216,13 +219,13 @@ def _value_on(reopened: ReopenedTask, score: Score, ids: set[int]) -> float | No
     return found[0].estimate.value if found else None
 
 
-# What is asked
+# Definition and prompts
 
 
 def definition(pair: TaskPair) -> Cause | None:
-    """Other words in the task file, or other settings of the run that change what is asked."""
-    first, second = (_definition(reopened) for reopened in pair.sides)
-    settings = [] if pair.has_same_requests else [_settings(reopened) for reopened in pair.sides]
+    """Different task files, or settings of the run that change the requests."""
+    first, second = (_definition(reopened) for reopened in pair.reopened)
+    settings = [] if pair.has_same_requests else [_settings(reopened) for reopened in pair.reopened]
     if settings:
         first, second = {**first, **settings[0]}, {**second, **settings[1]}
     if pair.first.built is not None and pair.second.built is not None:
@@ -232,9 +235,9 @@ def definition(pair: TaskPair) -> Cause | None:
         return None
     lines = [f"{name}: {_versus(first.get(name), second.get(name))}" for name in names]
     golds = sum(one.instance.gold != two.instance.gold for one, two in map(pair.answered, _opened(pair)))
-    lines += [f"{golds:,} of {len(pair.common):,} common documents have another right answer"] if golds else []
+    lines += [f"{golds:,} of {len(pair.common):,} common documents have a different right answer"] if golds else []
     listed, is_run = ", ".join(names), bool(settings) and set(names) <= set(settings[0]) | set(settings[1])
-    text = f"the runs have other settings: {listed}" if is_run else f"the tasks are defined otherwise: {listed}"
+    text = f"the settings of the runs differ: {listed}" if is_run else f"the task definitions differ: {listed}"
     name = f"the settings of the run ({listed})" if is_run else f"the definition of the task ({listed})"
     return Cause(kinds.DEFINITION, text, tuple(lines), name=name)
 
@@ -260,11 +263,11 @@ def _settings(reopened: ReopenedTask) -> dict[str, Any]:
 
 
 def examples(pair: TaskPair) -> Cause | None:
-    """Other few-shot examples before the first document that is asked otherwise."""
+    """Different few-shot examples in the first document whose requests differ."""
     if not pair.different or not pair.is_open:
         return None
     items = pair.answered(pair.different[0])
-    shown = [_examples(reopened, item) for reopened, item in zip(pair.sides, items, strict=True)]
+    shown = [_examples(reopened, item) for reopened, item in zip(pair.reopened, items, strict=True)]
     size = max(map(len, shown))
     rows = [tuple(row[place] if place < len(row) else None for row in shown) for place in range(size)]
     lines = [
@@ -290,11 +293,11 @@ def _example(example: FewShotExample | None) -> str:
 def prompts(pair: TaskPair) -> Cause | None:
     """Other requests for the same documents."""
     if not pair.is_open:
-        entries = [reopened.entry for reopened in pair.sides]
+        entries = [reopened.entry for reopened in pair.reopened]
         same_data = entries[0]["documents_fingerprint"] == entries[1]["documents_fingerprint"]
         if pair.has_same_requests or not same_data:
             return None
-        return Cause(kinds.PROMPTS, "the same documents are asked in other words")
+        return Cause(kinds.PROMPTS, "the prompts of the same documents differ")
     if not pair.different:
         return None
     same = len(pair.common) - len(pair.different)
@@ -309,7 +312,7 @@ def prompts(pair: TaskPair) -> Cause | None:
 
 def truncation(pair: TaskPair) -> Cause | None:
     """Prompts that were cut in one run and not in the other."""
-    counts = [_denominators(reopened) for reopened in pair.sides]
+    counts = [_denominators(reopened) for reopened in pair.reopened]
     cut = [count.get("truncated", 0) for count in counts]
     if cut[0] == cut[1]:
         return None
@@ -318,12 +321,12 @@ def truncation(pair: TaskPair) -> Cause | None:
 
 def notes(pair: TaskPair) -> Cause | None:
     """Oddities of prompts and answers that a model noted, such as a second BOS."""
-    first, second = (_denominators(reopened).get("notes", {}) for reopened in pair.sides)
+    first, second = (_denominators(reopened).get("notes", {}) for reopened in pair.reopened)
     names = [name for name in {**first, **second} if first.get(name, 0) != second.get(name, 0)]
     if not names:
         return None
     lines = [f"{NOTE_TEXTS.get(name, name)}: {first.get(name, 0):,} → {second.get(name, 0):,}" for name in names]
-    return Cause(kinds.NOTES, f"the model noted other things: {', '.join(names)}", tuple(lines))
+    return Cause(kinds.NOTES, f"the model's notes differ: {', '.join(names)}", tuple(lines))
 
 
 def _denominators(reopened: ReopenedTask) -> Mapping[str, Any]:
@@ -340,14 +343,15 @@ def _denominators(reopened: ReopenedTask) -> Mapping[str, Any]:
 def extraction(pair: TaskPair) -> Cause | None:
     """Other filters between the text and the answer that is scored."""
     steps = [
-        _scoring(reopened)["filters"].get(score.filter) for reopened, score in zip(pair.sides, pair.scores, strict=True)
+        _scoring(reopened)["filters"].get(score.filter)
+        for reopened, score in zip(pair.reopened, pair.scores, strict=True)
     ]
     if steps[0] == steps[1] or None in steps:
         return None
     lines = [f"{score.filter}: {short(part)}" for score, part in zip(pair.scores, steps, strict=True)]
     lines += _extraction_differences(pair)
     points, shown = _counterfactual(pair, by_filter=True)
-    return Cause(kinds.EXTRACTION, "the answers are taken from the texts by other filters", (*lines, *shown), points)
+    return Cause(kinds.EXTRACTION, "different filters extract the answers", (*lines, *shown), points)
 
 
 def _extraction_differences(pair: TaskPair) -> list[str]:
@@ -367,12 +371,12 @@ def _extraction_differences(pair: TaskPair) -> list[str]:
         answers = read[0].get(first.document.id), read[1].get(second.document.id)
         if answers[0] != answers[1]:
             found.append(f"document {first.document.id}: {_versus(*answers)}")
-    return [f"{len(found):,} of {total:,} equal texts give another answer", *found[:1]] if found else []
+    return [f"{len(found):,} of {total:,} identical texts give a different answer", *found[:1]] if found else []
 
 
 def normalisation(pair: TaskPair) -> Cause | None:
     """Another metric, or the same one with other settings."""
-    first, second = (_rule(reopened, score.metric) for reopened, score in zip(pair.sides, pair.scores, strict=True))
+    first, second = (_rule(reopened, score.metric) for reopened, score in zip(pair.reopened, pair.scores, strict=True))
     names = [name for name in {**first, **second} if first.get(name) != second.get(name)]
     if not names:
         return None
@@ -413,10 +417,10 @@ def _metric_description(metric: str) -> str:
 def _counterfactual(pair: TaskPair, by_filter: bool) -> tuple[float | None, list[str]]:
     """Each run's answers scored the other's way; the points that this makes of the second score."""
     lines, points = [], None
-    if len({reopened.scoring.scorer for reopened in pair.sides if reopened.scoring is not None}) != 1:
+    if len({reopened.scoring.scorer for reopened in pair.reopened if reopened.scoring is not None}) != 1:
         return None, []  # other shapes of question: the one's metrics cannot read the other's answers
     for own, other in ((1, 0), (0, 1)):
-        reopened, model_reopened, score = pair.sides[own], pair.sides[other], pair.scores[other]
+        reopened, model_reopened, score = pair.reopened[own], pair.reopened[other], pair.scores[other]
         metric = (reopened if by_filter else model_reopened).metric(pair.scores[own if by_filter else other].metric)
         pipeline = model_reopened.pipeline(score.filter) if by_filter else reopened.pipeline(pair.scores[own].filter)
         result = None if metric is None else rescored_under(reopened, metric, pipeline)
@@ -435,7 +439,7 @@ def _counterfactual(pair: TaskPair, by_filter: bool) -> tuple[float | None, list
 
 def environment(pair: TaskPair) -> Cause | None:
     """Other versions of packages, another machine or engine."""
-    first, second = (_environment(reopened) for reopened in pair.sides)
+    first, second = (_environment(reopened) for reopened in pair.reopened)
     names = [name for name in first if name in second and first[name] != second[name]]
     lines = tuple(f"{name}: {_versus(first[name], second[name])}" for name in names)
     return Cause(kinds.ENVIRONMENT, "the runs were made in different environments", lines) if lines else None
@@ -452,15 +456,15 @@ def _environment(reopened: ReopenedTask) -> dict[str, Any]:
 def record(pair: TaskPair) -> Cause | None:
     """Recorded numbers that the same answers do not give any more."""
     lines, points = [], 0.0
-    for sign, reopened, score in zip((1, -1), pair.sides, pair.scores, strict=True):
+    for sign, reopened, score in zip((1, -1), pair.reopened, pair.scores, strict=True):
         today = _value(reopened.result, score)
         then = score.estimate.value
         if today is not None and then is not None and abs(today - then) > 1e-9:
             version = reopened.record.manifest.get("assay_version")
-            counts = f"{score.estimate.n:,} documents then, {_scored(reopened):,} today"
+            counts = f"{score.estimate.n:,} documents recorded, {_scored(reopened):,} today"
             lines.append(f"run {reopened.record.id}: {then:.6g} by version {version}, {today:.6g} today ({counts})")
             points += sign * (today - then)
-    text = "the recorded answers do not give the recorded score any more"
+    text = "the recorded answers no longer give the recorded score"
     return Cause(kinds.RECORD, text, tuple(lines), points) if lines else None
 
 

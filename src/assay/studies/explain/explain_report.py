@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from assay.studies.explain.values import Cause, Explanation, Score, TaskExplanation, points_text
+from assay.core.plural import plural
+from assay.studies.explain.explain_values import Cause, Explanation, TaskExplanation, points_text
+from assay.studies.paired.paired_values import Score
 
 
 def explanation_data(explanation: Explanation) -> dict[str, Any]:
@@ -20,7 +22,7 @@ def explanation_text(explanation: Explanation) -> str:
 
 
 def explanation_markdown(explanation: Explanation) -> str:
-    """The explanation as a Markdown page; evidence stands in code blocks, so that white space is kept."""
+    """The explanation as a Markdown page; evidence is in code blocks, which preserve white space."""
     return "\n".join(_lines(explanation, "# ", "## ", None)) + "\n"
 
 
@@ -61,8 +63,8 @@ def _difference(task: TaskExplanation) -> Iterator[str]:
     if task.difference is not None:
         yield f"- difference: {points_text(task.difference, task.first, task.second)}"
     if task.common is not None:
-        flips = f"{task.better:,} are better in the second, {task.worse:,} worse"
-        yield f"- of {task.common:,} documents that both scored, {flips}"
+        flips = f"{plural(task.better or 0, 'is', 'are')} better in the second run, {task.worse:,} worse"
+        yield f"- of {plural(task.common, 'document')} that both scored, {flips}"
 
 
 def _share(cause: Cause, task: TaskExplanation) -> str:

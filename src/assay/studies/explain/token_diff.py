@@ -1,4 +1,4 @@
-"""Compares two requests token by token: where they part, and whether a BOS stands before them once, twice or never.
+"""Compares two requests token by token: the first difference, and whether BOS comes once, twice or never.
 
 Takes a pair of tasks and opens both models for their tokenizers; no weights are loaded.
 """
@@ -14,40 +14,40 @@ from assay.core.requests import Request
 from assay.run.events import Listener
 from assay.run.reopen import open_recorded
 from assay.store.store import Store
-from assay.studies.explain import values as kinds
+from assay.studies.explain import explain_values as kinds
 from assay.studies.explain.causes import TaskPair
-from assay.studies.explain.values import Cause
+from assay.studies.explain.explain_values import Cause
 from assay.studies.paired.recorded_tasks import ReopenedTask, main_requests
 
 _SHOWN = 4
 
 
 class ModelAccess(NamedTuple):
-    """What opening a recorded model takes: the store that knows those trained here, and who is told."""
+    """What opening a recorded model needs: the store with the trained models, and a listener."""
 
     store: Store
     listener: Listener
 
 
 def token_cause(pair: TaskPair, access: ModelAccess) -> tuple[Cause | None, str]:
-    """How the first document that is asked otherwise (or else the first one) becomes other tokens; or why not known."""
+    """How the first document with a different prompt, or else the first one, is tokenized; or why that is unknown."""
     if not pair.is_open or not pair.common:
-        return None, "tokens are not compared: both runs must be reopened, and have a document in common"
+        return None, "tokens are not compared: that needs two runs that can be reopened and share a document"
     places = (pair.different or pair.common)[0]
     views = []
-    for reopened, item in zip(pair.sides, pair.answered(places), strict=True):
+    for reopened, item in zip(pair.reopened, pair.answered(places), strict=True):
         try:
             views.append(_view(reopened, main_requests(item.instance)[0], access))
         except UserError as error:
             return None, f"tokens are not compared: {error}"
     if None in views:
-        return None, "tokens are not compared: a model shows none"
+        return None, "tokens are not compared: a model does not expose its tokens"
     first, second = (view for view in views if view is not None)
     lines = token_lines(first, second)
     if not lines:
         return None, ""
     document = pair.answered(places)[0].document.id
-    return Cause(kinds.TOKENS, f"document {document} becomes other tokens", tuple(lines)), ""
+    return Cause(kinds.TOKENS, f"document {document} is tokenized differently", tuple(lines)), ""
 
 
 def token_lines(first: TokenView, second: TokenView) -> list[str]:

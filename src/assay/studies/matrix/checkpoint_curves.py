@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from assay.core.matrices import Matrix, MatrixColumn
 from assay.core.scores import Estimate
 from assay.report.safe_names import printable, shortened
+from assay.studies.matrix.matrix_values import Matrix, MatrixColumn
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _DASHES = ("", "7 3", "2 3", "9 3 2 3")

@@ -9,7 +9,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from assay.core.matrices import MatrixCell, MissingCell
+from assay.core.plural import plural
+from assay.studies.matrix.matrix_values import MatrixCell, MissingCell
 
 # A metric and the pipeline before it.
 MetricAndFilter = tuple[str, str]
@@ -30,7 +31,7 @@ def shown_cells(tasks: Sequence[str], scores: Sequence[MatrixCell], requested: S
     Args:
         tasks: in the order to show them.
         scores: every score of every model, in the order of the task's metrics; one without a finite value too.
-        wished: metrics to show, the first one that a task has; without any, the metric that most models have.
+        requested: metrics to show, the first one that a task has; without any, the metric that most models have.
     """
     cells: list[MatrixCell] = []
     gaps: list[MissingCell] = []
@@ -58,14 +59,14 @@ def shown_cells(tasks: Sequence[str], scores: Sequence[MatrixCell], requested: S
 
 
 def choose_metrics(models: Sequence[Sequence[MetricAndFilter]], requested: Sequence[str]) -> list[MetricAndFilter]:
-    """The metrics to show of a task, so that every model has one of them; of the wished ones alone, if it has any.
+    """The metrics to show of a task, so that every model has one of them; of the requested ones alone, if it has any.
 
     First the one that most models have, then the one that most of the others have, and so on; of equals, the first in
-    the models' lists. A metric that is wished comes before those wished after it, however many models have it.
+    the models' lists. A metric requested earlier comes first, however many models have it.
 
     Args:
         models: per model, its metrics in order.
-        wished: names of metrics, the most wished first.
+        requested: names of metrics, by preference.
     """
     order = list(dict.fromkeys(metric_key for own in models for metric_key in own))
     allowed = [metric_key for metric_key in order if metric_key[0] in requested] or order
@@ -94,21 +95,21 @@ def _is_finite(cell: MatrixCell) -> bool:
 def _why_empty(cell: MatrixCell) -> str:
     counts = cell.denominators
     if counts is not None and counts.failed and counts.failed == counts.total:
-        return f"all {counts.total} documents failed"
-    return f"{cell.metric} is {cell.estimate.value} on {cell.estimate.n} documents"
+        return f"every document failed ({counts.total:,})"
+    return f"{cell.metric} is {cell.estimate.value} on {plural(cell.estimate.n, 'document')}"
 
 
 def _other_metric_reason(own: Sequence[MatrixCell], metric_keys: Sequence[MetricAndFilter]) -> str:
     """Why a model that has scores has none of the metrics shown."""
     names = list(dict.fromkeys(cell.metric for cell in own))
     shown = " or ".join(dict.fromkeys(metric for metric, _ in metric_keys))
-    return f"has no {shown} here, but {', '.join(names)}. Add --metric {names[0]} for a column of its own"
+    return f"reports {', '.join(names)} instead of {shown}. Add --metric {names[0]} for a column of its own"
 
 
 def _notices(
     task: str, models: Sequence[Sequence[MatrixCell]], metric_keys: Sequence[MetricAndFilter], requested: Sequence[str]
 ) -> Iterator[str]:
-    """Says so where no wish but the models' families decided against the task's first metric."""
+    """Says so where the task's first metric is not shown because some models cannot report it."""
     if not metric_keys or any(metric in requested for metric, _ in metric_keys):
         return
     passed = [
@@ -116,7 +117,9 @@ def _notices(
     ]
     if passed:
         lacking = [own[0].model for own in models if all(cell.metric != passed[0] for cell in own)]
-        message = f"{task}: {metric_keys[0][0]} is shown, not {passed[0]}, which {', '.join(lacking)} cannot have"
+        message = (
+            f"{task}: {metric_keys[0][0]} is shown instead of {passed[0]}, which {', '.join(lacking)} cannot report"
+        )
         yield f"{message}. --metric {passed[0]} shows it"
 
 

@@ -1,4 +1,4 @@
-"""A matrix: every model is run once over all tasks; answers that the store has are not asked for again.
+"""Fills a matrix: runs every model once over all tasks; stored answers are reused.
 
 In: models and tasks. Out: a score per model and task. A model that fails leaves its cells empty, with the reason.
 """
@@ -12,12 +12,10 @@ from dataclasses import dataclass, replace
 
 from assay.core.errors import DataError, Fault, ModelError, StoreError, TaskFileError, UserError, did_you_mean
 from assay.core.identity import digest_all
-from assay.core.matrices import Matrix, MatrixCell, MissingCell, ModelRun
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult, TaskResult
 from assay.core.scores import MetricResult, sum_denominators
 from assay.core.specs import GroupSpec
-from assay.core.studies import ChoiceQuestion
 from assay.core.variance_axes import task_family
 from assay.run.events import Listener, StageStarted
 from assay.run.notices import LIMITED
@@ -36,10 +34,11 @@ from assay.run.train import fit
 from assay.scoring.aggregate import aggregate_groups, document_clusters, leaf_tasks
 from assay.scoring.scorers.choice_methods import METHODS
 from assay.store.store import Store
-from assay.studies.matrix.analysis import make_matrix
 from assay.studies.matrix.columns import shown_cells
-from assay.studies.methods import analysis as study
-from assay.studies.methods.methods import EvaluatedModel, named_notices, run_notices
+from assay.studies.matrix.matrix_analysis import make_matrix
+from assay.studies.matrix.matrix_values import Matrix, MatrixCell, MissingCell, ModelRun
+from assay.studies.methods.evaluate_methods import EvaluatedModel
+from assay.studies.paired.several_models import named_notices, random_accuracy, run_notices
 from assay.tasks.selection import Selection, Wanted
 
 _SEED = 1234
@@ -80,7 +79,7 @@ def fill_matrix(
         tasks: names or task objects.
         metrics: metrics to show, the first that a task has; where it has none, the one that most models have.
         store: open store.
-        listener: is told what happens.
+        listener: receives the events.
     """
     # Faults of tasks concern all models alike: they are raised before any model is opened.
     catalog = open_catalog(evaluated_models[0].spec.include_path)
@@ -121,7 +120,7 @@ def fill_matrix(
 
 
 def _joined(notices: Iterable[str]) -> list[str]:
-    """Every notice once; tasks that were asked in part, by runs of their own, in one line."""
+    """Every notice once; tasks evaluated in part, by separate runs, in one line."""
     listed = list(dict.fromkeys(notices))
     limited = [name for text in listed if text.startswith(LIMITED) for name in text.removeprefix(LIMITED).split(", ")]
     others = [text for text in listed if not text.startswith(LIMITED)]
@@ -235,7 +234,7 @@ def _trained(
 
 
 def _evaluated_run(tasks: Sequence[Task], model: Model, session: Session, is_whole: bool) -> RunResult:
-    """The run over the tasks that a model can be asked about; its record names these alone."""
+    """The run over the tasks that a model supports; its record names these alone."""
     if not is_whole:
         spec, names = session.spec, tuple(task.card.name for task in tasks)
         chosen = spec.samples and {name: spec.samples[name] for name in names if name in spec.samples}
@@ -244,7 +243,7 @@ def _evaluated_run(tasks: Sequence[Task], model: Model, session: Session, is_who
 
 
 def _unsupported_tasks(model: Model, tasks: Sequence[Task], evaluated_model: EvaluatedModel) -> dict[str, str]:
-    """Task → why this model cannot be asked about it."""
+    """Task → why this model does not support it."""
     found = {}
     for task in tasks:
         try:
@@ -260,7 +259,7 @@ def _notices(result: RunResult) -> Iterator[str]:
     others = [task for task in result.tasks if task.card.num_fewshot != wanted]
     if wanted is not None and others:
         listed = ", ".join(f"{task.name} ({task.card.num_fewshot})" for task in others)
-        yield f"not {wanted} examples per prompt but the task's own number: {listed}"
+        yield f"the task's own number of few-shot examples instead of {wanted}: {listed}"
 
 
 # One model on one task
@@ -272,7 +271,7 @@ def _cells(
     """Every score of a model on a task or group, in the order of its metrics; or why there is none."""
     missing = [unsupported[name] for name in unit.tasks if name in unsupported]
     if missing or result is None:
-        yield MissingCell(label, unit.name, missing[0] if missing else "nothing was asked")
+        yield MissingCell(label, unit.name, missing[0] if missing else "nothing was evaluated")
         return
     leaves = [result.task(name) for name in unit.tasks]
     lost = [leaf.problem.text for leaf in leaves if leaf.problem is not None and not leaf.metrics]
@@ -349,9 +348,9 @@ def _values(leaves: Sequence[TaskResult], metric: MetricResult, group: GroupSpec
 
 
 def _names(leaves: Sequence[TaskResult]) -> dict[str, str]:
-    """Task → what its documents are named by: its family, so that they have one name in whatever way they are asked.
+    """Task → what its documents are named by: its family, so that they have one name in all variants.
 
-    A group may hold several ways of asking one task, whose documents have to be told apart.
+    A group may hold several variants of one task, whose documents must be distinguished.
     """
     families = {leaf.name: task_family(leaf.name) for leaf in leaves}
     ways = Counter(families.values())
@@ -359,7 +358,7 @@ def _names(leaves: Sequence[TaskResult]) -> dict[str, str]:
 
 
 def _clusters(leaves: Sequence[TaskResult], documents: Iterable[str]) -> tuple[str, ...] | None:
-    """The cluster of every document, each family's for themselves; None where each document stands for itself.
+    """The cluster of every document, each family's for themselves; None without clusters.
 
     In a column with several ways of asking one task, a document and its likes are one cluster.
     """
@@ -391,7 +390,6 @@ def _chance(leaf: TaskResult, metric: MetricResult) -> tuple[float | None, int]:
     instances = [item.instance for item in leaf.answered if item.document.id in counted]
     if not instances or not all(instance.choices for instance in instances):
         return None, len(instances)
-    questions = [ChoiceQuestion(instance.gold_indices, tuple(map(len, instance.choices))) for instance in instances]
-    # A text that is to be written is at no place among the choices.
-    is_placed = all(isinstance(place, int) for question in questions for place in question.right)
-    return study.chance(questions) if is_placed else None, len(instances)
+    if not all(isinstance(place, int) for instance in instances for place in instance.gold_indices):
+        return None, len(instances)  # a text that is to be written is at no place among the choices
+    return random_accuracy((instance.gold_indices, len(instance.choices)) for instance in instances), len(instances)

@@ -10,11 +10,12 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from assay.core.matrices import Matrix
+from assay.core.plural import plural
 from assay.core.version import __version__
 from assay.report.safe_names import printable
 from assay.studies.matrix.checkpoint_curves import curves
 from assay.studies.matrix.matrix_tables import HeatTable, heat_tables
+from assay.studies.matrix.matrix_values import Matrix
 
 Colour = tuple[int, int, int]
 
@@ -54,7 +55,7 @@ def page(matrix: Matrix) -> str:
     figures = "\n".join(f"<figure>{figure}</figure>" for figure in curves(matrix).values())
     notices = "\n".join(f"<p>Note: {_text(notice)}</p>" for notice in matrix.notices)
     runs = "\n".join(f"<p>{_text(f'{run.model}: run {run.run_id} in {run.store}')}</p>" for run in matrix.runs)
-    count = f"{len(matrix.models)} models on {matrix.tasks} tasks"
+    count = f"{plural(len(matrix.models), 'model')} on {plural(matrix.tasks, 'task')}"
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -117,7 +118,7 @@ def _row(row: Sequence[str], styles: Sequence[str], tips: Sequence[str]) -> str:
 
 
 def _kind(text: str, is_heat: bool) -> str:
-    """Reasons and names are read, numbers are compared; what stands in parentheses is too little to tell."""
+    """CSS class of a cell: text, number, or a number in parentheses, which has too small an n."""
     if is_heat and text.startswith("("):
         return ' class="soft"'
     return "" if is_heat or _is_number(text) else ' class="text"'

@@ -10,20 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from assay.core.matrices import (
-    MIN_PAIRS_FOR_SIGNIFICANCE,
-    Correlation,
-    CorrelationPair,
-    Matrix,
-    MatrixCell,
-    MatrixColumn,
-    Ranking,
-    Standing,
-)
-from assay.core.studies import ALPHA
 from assay.report.safe_names import printable
 from assay.report.sections import Section, p_value, percent, section_markdown
 from assay.report.tables import bounds_text, format_number
+from assay.stats.correlation import MIN_PAIRS_FOR_SIGNIFICANCE, Correlation
+from assay.stats.power import ALPHA
+from assay.studies.matrix.matrix_values import CorrelationPair, Matrix, MatrixCell, MatrixColumn, Ranking, Standing
 from assay.studies.matrix.standings import NONE, ranks, score_text, standings
 
 _CHANCE = "picking at random"
@@ -138,7 +130,7 @@ def _splits(matrix: Matrix) -> Iterator[str]:
     for name in dict.fromkeys(column.name for column in matrix.columns if column.is_split):
         first, *others = [column.title for column in matrix.columns if column.name == name]
         note = f"{name} has several columns, because its models have different metrics: {', '.join((first, *others))}"
-        yield f"{note}. A – stands where a model lacks the metric; averages count {first} only."
+        yield f"{note}. – marks a model without the metric; averages count {first} only."
 
 
 def _failed_notes(matrix: Matrix) -> Iterator[str]:
@@ -294,7 +286,7 @@ CSV_HEADINGS = (
 
 
 def csv_text(matrix: Matrix) -> str:
-    """One line per cell, full digits; nothing stands for what is not known."""
+    """One line per cell with all digits; unknown values are empty."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, CSV_HEADINGS, lineterminator="\n", restval="")
     writer.writeheader()

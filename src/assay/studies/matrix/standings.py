@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from assay.core.matrices import Average, Matrix, Ranking, Standing
 from assay.core.scores import Estimate, FailureBounds
-from assay.core.studies import ALPHA
 from assay.report.sections import Section, percent
 from assay.report.tables import bounds_text, format_number
+from assay.stats.power import ALPHA
+from assay.stats.ranking import Average
+from assay.studies.matrix.matrix_values import Matrix, Ranking, Standing
 
 NONE = "–"
 _MOST_LISTED = 12
 _RANK_NOTE = (
-    "from 1 + how many models are better beyond chance, to all models less those that are worse (paired tests on the "
-    f"same documents, p < {ALPHA} after Holm's correction). Models that share a letter cannot be told apart, and their "
-    "ranks overlap."
+    "from 1 + the number of significantly better models, to the number of models less the significantly worse ones "
+    f"(paired tests on the same documents, p < {ALPHA} after Holm's correction). Models that share a letter cannot "
+    "be told apart, and their ranks overlap."
 )
 
 
@@ -136,7 +137,7 @@ def _left_out(matrix: Matrix) -> Iterator[str]:
         yield f"Mean score and rank leave out what is not a share: {', '.join(others)}."
     aimless = [column.title for column in known if column.higher_is_better is None]
     if aimless:
-        yield f"Win rates leave out metrics that do not say which way is better: {', '.join(aimless)}."
+        yield f"Win rates leave out metrics without a direction: {', '.join(aimless)}."
 
 
 # Ranks
@@ -167,7 +168,7 @@ def rank_text(ranking: Ranking | None, model: str) -> str:
 
 def _letterless(rankings: Sequence[Ranking]) -> Iterator[str]:
     if any(not any(ranking.letters.values()) for ranking in rankings):
-        yield "Ranks without letters: so many would be needed that they would tell nothing."
+        yield "Letters are left out because too many would be needed."
 
 
 def ranks(matrix: Matrix) -> Section:

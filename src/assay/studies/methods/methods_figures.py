@@ -6,20 +6,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from assay.core.errors import Fault, UserError
-from assay.core.studies import Study, StudyCell
 from assay.report.figures.plots import LengthPanel, PositionRow, SpreadBar, length_figure, position_chart, spread_chart
 from assay.report.result_files import Maker, WrittenFiles, write_each
 from assay.report.safe_names import file_name
+from assay.studies.methods.methods_values import MethodsCell, MethodsStudy
 
 Files = Iterator[tuple[Path, Maker]]
 
 
-def write_figures(study: Study, folder: Path, panels: Sequence[str], suffix: str) -> list[Path]:
+def write_figures(study: MethodsStudy, folder: Path, panels: Sequence[str], suffix: str) -> list[Path]:
     """Writes what `written_figures` does. Any failure is an error, when all else is written."""
     return written_figures(study, folder, panels, suffix).checked()
 
 
-def written_figures(study: Study, folder: Path, panels: Sequence[str], suffix: str) -> WrittenFiles:
+def written_figures(study: MethodsStudy, folder: Path, panels: Sequence[str], suffix: str) -> WrittenFiles:
     """Writes all figures: spreads over everything and per style, and per task and model those of lengths and places.
 
     Args:
@@ -38,7 +38,7 @@ def written_figures(study: Study, folder: Path, panels: Sequence[str], suffix: s
     return write_each(files)
 
 
-def _of_cells(study: Study, cells: Sequence[StudyCell], folder: Path, suffix: str) -> Files:
+def _of_cells(study: MethodsStudy, cells: Sequence[MethodsCell], folder: Path, suffix: str) -> Files:
     task, model = cells[0].task, cells[0].model
     name = file_name(f"{task}_{model}")
     lengths, places = folder / f"lengths_{name}.{suffix}", folder / f"places_{name}.{suffix}"
@@ -48,16 +48,16 @@ def _of_cells(study: Study, cells: Sequence[StudyCell], folder: Path, suffix: st
     yield places, lambda path: position_chart(_rows(study, cells), path, picked)
 
 
-def _chosen(study: Study, panels: Sequence[str]) -> list[StudyCell]:
+def _chosen(study: MethodsStudy, panels: Sequence[str]) -> list[MethodsCell]:
     names = {name for cell in study.cells for name in (cell.name, cell.method)}
     unknown = [panel for panel in panels if panel not in names]
     if unknown:
         expected = "one of " + ", ".join(dict.fromkeys(cell.name for cell in study.cells))
-        raise UserError(Fault("--panels", f"nothing of this study is called {', '.join(unknown)}", expected))
+        raise UserError(Fault("--panels", f"the methods study has no {', '.join(unknown)}", expected))
     return [cell for cell in study.cells if {cell.name, cell.method} & set(panels)]
 
 
-def _spreads(study: Study, folder: Path, suffix: str) -> Files:
+def _spreads(study: MethodsStudy, folder: Path, suffix: str) -> Files:
     title, whole = "How far the accuracy moves with the way an answer is picked", folder / f"spread.{suffix}"
     if len(study.styles) == 1:
         yield whole, _spread(_bars(study, study.styles[0]), title)
@@ -73,7 +73,7 @@ def _spread(bars: Sequence[SpreadBar], title: str) -> Maker:
     return lambda path: spread_chart(bars, path, title)
 
 
-def _bars(study: Study, style: str | None) -> list[SpreadBar]:
+def _bars(study: MethodsStudy, style: str | None) -> list[SpreadBar]:
     """One bar per task and model over the methods of a style; over all styles only its two ends are marked."""
     bars = []
     spreads = {(item.task, item.model, item.style): item.chance for item in study.spreads}
@@ -91,7 +91,7 @@ def _bars(study: Study, style: str | None) -> list[SpreadBar]:
     return bars
 
 
-def _panel(cell: StudyCell, study: Study) -> LengthPanel:
+def _panel(cell: MethodsCell, study: MethodsStudy) -> LengthPanel:
     rows = [
         (*found, hit < 1)
         for document, hit in zip(cell.documents, cell.hits, strict=True)
@@ -101,7 +101,7 @@ def _panel(cell: StudyCell, study: Study) -> LengthPanel:
     return LengthPanel(cell.name, correct, wrong, missed, "characters")
 
 
-def _rows(study: Study, cells: Sequence[StudyCell]) -> list[PositionRow]:
+def _rows(study: MethodsStudy, cells: Sequence[MethodsCell]) -> list[PositionRow]:
     wanted = {(cell.task, cell.model, cell.name) for cell in cells}
     return [
         PositionRow(item.cell, _shares(item.picked), _shares(item.right), sum(item.picked))

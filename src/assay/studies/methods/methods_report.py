@@ -7,15 +7,24 @@ from dataclasses import asdict
 from typing import Any
 
 from assay.core.scores import Estimate, MetricResult
-from assay.core.studies import ALPHA, NO_PREDICTION, Comparison, PredictionChanges, RankChange, Spread, Study, StudyCell
 from assay.report.sections import Section, p_value, percent, section_markdown
 from assay.report.tables import format_number
+from assay.stats.power import ALPHA
+from assay.studies.methods.methods_values import (
+    NO_PREDICTION,
+    MethodsCell,
+    MethodsStudy,
+    PredictionChanges,
+    RankChange,
+    Spread,
+)
+from assay.studies.paired.paired_values import Comparison
 from assay.studies.paired.verdicts import level_text
 
 _CHANGES_SHOWN = 10
 
 
-def sections(study: Study, most_changes: int | None = _CHANGES_SHOWN) -> list[Section]:
+def sections(study: MethodsStudy, most_changes: int | None = _CHANGES_SHOWN) -> list[Section]:
     """All tables of a study; those that would be empty are left out.
 
     Args:
@@ -36,13 +45,13 @@ def sections(study: Study, most_changes: int | None = _CHANGES_SHOWN) -> list[Se
     return [section for section in found if section.rows]
 
 
-def summary(study: Study) -> list[Section]:
+def summary(study: MethodsStudy) -> list[Section]:
     """The tables that a screen has room for, and what they leave to the others in a line each."""
     found = (_narrow_scores(study), _narrow_spreads(study), _changes(study), _ranking(study), _requests(study))
     return [section for section in found if section.rows or section.notes]
 
 
-def _ranking(study: Study) -> Section:
+def _ranking(study: MethodsStudy) -> Section:
     """What the comparison of models comes to."""
     compared = _comparisons(study)
     return Section("Does the ranking of the models depend on the method?", (), (), compared.notes)
@@ -54,7 +63,7 @@ def _interval(estimate: Estimate) -> str:
     return f"{percent(estimate.value)} [{percent(estimate.low)}, {percent(estimate.high)}]"
 
 
-def _scores(study: Study) -> Section:
+def _scores(study: MethodsStudy) -> Section:
     cells = {(cell.model, cell.task, cell.method, cell.style): cell for cell in study.cells}
     methods = list(dict.fromkeys(cell.method for cell in study.cells))
     rows = []
@@ -72,7 +81,7 @@ def _scores(study: Study) -> Section:
     return Section("Accuracy in %, with 95 % interval", headings, tuple(rows), notes)
 
 
-def _narrow_scores(study: Study) -> Section:
+def _narrow_scores(study: MethodsStudy) -> Section:
     """The same scores with task, model and n on a line of their own: columns are for styles alone."""
     whole = _scores(study)
     rows: list[tuple[str, ...]] = []
@@ -85,7 +94,7 @@ def _narrow_scores(study: Study) -> Section:
     return Section(whole.title, ("Task, model and method", *study.styles), tuple(rows), whole.notes)
 
 
-def _spreads(study: Study) -> Section:
+def _spreads(study: MethodsStudy) -> Section:
     rows = tuple(
         (
             item.task,
@@ -102,14 +111,14 @@ def _spreads(study: Study) -> Section:
     )
     headings = ("Task", "Model", "Style", "δ in points", "by chance", "Lowest", "Highest", "p (Cochran's Q)", "n")
     notes = (
-        "By chance: δ of equally good methods on so many documents, on average and, in parentheses, below what it "
-        "stays in 95 % of samples (documents redrawn, each method's mean subtracted). Sampling explains a smaller δ.",
+        "By chance: δ of equally good methods on as many documents, its mean and, in parentheses, its 95th percentile "
+        "(bootstrap over documents, each method's mean subtracted). Sampling explains a smaller δ.",
         *_within_chance(study),
     )
     return Section("Spread δ: highest minus lowest accuracy", headings, rows, notes)
 
 
-def _narrow_spreads(study: Study) -> Section:
+def _narrow_spreads(study: MethodsStudy) -> Section:
     """The same with task, model and n on a line of their own, and without the style in the names of the two ends."""
     rows: list[tuple[str, ...]] = []
     above = ""
@@ -130,7 +139,7 @@ def _by_chance(item: Spread) -> str:
     return "–" if item.chance is None else f"{percent(item.chance.expected)} (< {percent(item.chance.reach)})"
 
 
-def _within_chance(study: Study) -> Iterator[str]:
+def _within_chance(study: MethodsStudy) -> Iterator[str]:
     """Says how many spreads are findings."""
     known = [item for item in study.spreads if item.chance is not None]
     beyond = sum(item.delta > item.chance.reach for item in known if item.chance is not None)
@@ -138,7 +147,7 @@ def _within_chance(study: Study) -> Iterator[str]:
         yield f"{beyond} of {len(known)} spreads are beyond chance; 1 in 20 would be if all methods were equally good."
 
 
-def _changes(study: Study) -> Section:
+def _changes(study: MethodsStudy) -> Section:
     rows = tuple(
         (item.task, item.model, item.style, str(len(item.changes)), percent(_share(item)), _widest(item), str(item.n))
         for item in study.changes
@@ -158,7 +167,7 @@ def _widest(item: PredictionChanges) -> str:
     return f"{pair[0]} and {pair[1]}: {item.pairs[pair]}"
 
 
-def _changed_documents(study: Study, most: int | None) -> Section:
+def _changed_documents(study: MethodsStudy, most: int | None) -> Section:
     rows, notes = [], []
     methods = list(
         dict.fromkeys(method for item in study.changes for change in item.changes for method in change.picks)
@@ -178,7 +187,7 @@ def _choice_text(pick: int) -> str:
     return "none" if pick == NO_PREDICTION else str(pick)
 
 
-def _comparisons(study: Study) -> Section:
+def _comparisons(study: MethodsStudy) -> Section:
     rows = tuple(
         (item.task, item.cell, f"{item.first} − {item.second}", *_difference(item), p_value(item.adjusted), str(item.n))
         for item in study.comparisons
@@ -210,7 +219,7 @@ def rank_sentence(change: RankChange) -> str:
     return f"{sentence} {proven if change.is_proven else 'The data cannot tell whether the ranking changes.'}"
 
 
-def _diagnostics(study: Study) -> Section:
+def _diagnostics(study: MethodsStudy) -> Section:
     names = list(dict.fromkeys(_named(metric) for found in study.diagnostics.values() for metric in found))
     rows = []
     for (model, task, style), metrics in study.diagnostics.items():
@@ -225,7 +234,7 @@ def _named(metric: MetricResult) -> str:
     return metric.metric if metric.filter == "none" else f"{metric.metric} ({metric.filter})"
 
 
-def _lengths(study: Study) -> Section:
+def _lengths(study: MethodsStudy) -> Section:
     rows = tuple(
         (item.task, item.model, item.cell, _number(item.everywhere), _number(item.missed), str(item.missed.n))
         for item in study.length_biases
@@ -247,7 +256,7 @@ def _number(estimate: Estimate) -> str:
     return f"{estimate.value:.1f} [{estimate.low:.1f}, {estimate.high:.1f}]"
 
 
-def _places(study: Study) -> Section:
+def _places(study: MethodsStudy) -> Section:
     rows = tuple(
         (item.task, item.model, item.cell, _counts(item.picked), _counts(item.right), str(item.none))
         for item in study.places
@@ -260,7 +269,7 @@ def _counts(counts: Sequence[int]) -> str:
     return " · ".join(map(str, counts))
 
 
-def _requests(study: Study) -> Section:
+def _requests(study: MethodsStudy) -> Section:
     base = study.requests.get("raw", 0)
     rows = [("raw, token, character, byte", f"{base:,}", "–")]
     for name, count in study.requests.items():
@@ -270,12 +279,12 @@ def _requests(study: Study) -> Section:
     return Section(title, ("Methods", "Requests", "more"), tuple(rows) if base else ())
 
 
-def markdown(study: Study, most_changes: int | None = _CHANGES_SHOWN) -> str:
+def markdown(study: MethodsStudy, most_changes: int | None = _CHANGES_SHOWN) -> str:
     """The whole study as Markdown."""
     return "\n\n".join(section_markdown(section) for section in sections(study, most_changes)) + "\n"
 
 
-def study_data(study: Study) -> dict[str, Any]:
+def study_data(study: MethodsStudy) -> dict[str, Any]:
     """The whole study as JSON data: every number, and every pick of every document."""
     return {
         "models": list(study.models),
@@ -300,7 +309,7 @@ def study_data(study: Study) -> dict[str, Any]:
     }
 
 
-def _cell_data(cell: StudyCell) -> dict[str, Any]:
+def _cell_data(cell: MethodsCell) -> dict[str, Any]:
     return {
         "model": cell.model,
         "task": cell.task,

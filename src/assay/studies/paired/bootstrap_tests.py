@@ -1,6 +1,6 @@
-"""Metrics that are no mean of documents, compared by redrawing: F1, calibration, perplexities, BLEU.
+"""Paired bootstrap tests of metrics that are not means over documents: F1, calibration, perplexity, BLEU.
 
-Every redrawn set has the same documents for all systems, so each system is redrawn once, however many pairs there are.
+Every resample has the same documents for all systems, so each system is resampled once, however many pairs there are.
 """
 
 from __future__ import annotations
@@ -9,32 +9,33 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.comparisons import Value
+from assay.core.recorded_values import Value
 from assay.core.scores import Estimate
-from assay.scoring.document_values import CORPUS_METRICS, MEAN_AGGREGATIONS
-from assay.scoring.metrics import resampled as resampling
 from assay.scoring.metrics import value_types as reading
-from assay.stats import absolute_gaps as gaps
-from assay.stats import agreement, bootstrap, confidence
+from assay.scoring.metrics.aggregations import CORPUS_METRICS, MEAN_AGGREGATIONS
+from assay.stats import agreement, bootstrap
 from assay.stats.means import LEVEL
 from assay.studies.paired.matching import MatchedPair, SystemEntry
 from assay.studies.paired.verdicts import REPLICATES
 
+if TYPE_CHECKING:
+    from assay.stats.absolute_gaps import GapNoise
+
 Floats = NDArray[np.float64]
 # How often each document is in a set, one row per set → the score of each set; NaN where it is undefined.
 StatisticByCounts = Callable[[Floats], Floats]
-# Scoring a redrawn corpus takes long.
+# Scoring a resampled corpus takes long.
 _CORPUS_REPLICATES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class BootstrapScore:
-    """A system's score on some documents, and on redrawn sets of them.
+    """A system's score on some documents, and on bootstrap resamples of them.
 
     Attributes:
         noise: where the score is a sum of gaps without their signs, what noise does to it in each set; None elsewhere.
@@ -42,11 +43,11 @@ class BootstrapScore:
 
     value: float
     replicates: Floats
-    noise: gaps.GapNoise | None = None
+    noise: GapNoise | None = None
 
 
 def replicates_for(aggregation: str) -> int:
-    """How many sets are redrawn for a metric that is aggregated so."""
+    """Number of bootstrap resamples for an aggregation."""
     return _CORPUS_REPLICATES if aggregation in CORPUS_METRICS else REPLICATES
 
 
@@ -61,11 +62,13 @@ def bootstrap_difference_test(
     found, p = bootstrap.replicate_test(value, apart, n, clusters, level)
     if first.noise is None or second.noise is None or p is None:
         return found, p
-    return gaps.bootstrap_difference_test(found, first.noise, second.noise)
+    from assay.stats import absolute_gaps
+
+    return absolute_gaps.bootstrap_difference_test(found, first.noise, second.noise)
 
 
 def bootstrap_pairs(matches: Sequence[MatchedPair], seed: int) -> list[tuple[BootstrapScore, BootstrapScore]]:
-    """Per pair, both systems' scores on the same redrawn sets of the documents in common."""
+    """Per pair, both systems' scores on the same resamples of the common documents."""
     bootstrapped: dict[tuple[Hashable, ...], BootstrapScore] = {}
     gathered: dict[tuple[int, tuple[str, ...] | None], dict[tuple[Hashable, ...], Sequence[Value]]] = {}
     named = []
@@ -96,11 +99,13 @@ def _bootstrap_scores(
     if n == 0:
         return [BootstrapScore(math.nan, np.empty(0)) for _ in systems]
     if aggregation in _GAP_STATISTICS:
+        from assay.stats.absolute_gaps import bootstrap_gaps
+
         contributions = [_GAP_STATISTICS[aggregation](values) for values in systems]
-        drawn = gaps.bootstrap_gaps(contributions, clusters, seed, replicates_for(aggregation))
+        drawn = bootstrap_gaps(contributions, clusters, seed, replicates_for(aggregation))
         return [_absolute_gap_score(own, sets) for own, sets in drawn]
     makers = [statistic_by_counts(aggregation, values) for values in systems]
-    with np.errstate(over="ignore", invalid="ignore"):  # scores that are infinite or undefined are told as such
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite and undefined scores are reported as such
         own = [float(statistic(np.ones((1, n)))[0]) for statistic in makers]
         units = None if clusters is None else bootstrap.cluster_indices(clusters, n)
         count = n if units is None else int(units.max()) + 1
@@ -117,11 +122,13 @@ def _bootstrap_scores(
 
 def _absolute_gap_score(own: Floats, drawn: Floats) -> BootstrapScore:
     """A sum of gaps without their signs, with what noise does to it."""
-    return BootstrapScore(float(np.abs(own).sum()), np.abs(drawn).sum(axis=1), gaps.gap_noise(own, drawn))
+    from assay.stats.absolute_gaps import gap_noise
+
+    return BootstrapScore(float(np.abs(own).sum()), np.abs(drawn).sum(axis=1), gap_noise(own, drawn))
 
 
 def can_bootstrap(aggregation: str) -> bool:
-    """Whether scores that are aggregated so can be redrawn."""
+    """Whether there is a bootstrap test for an aggregation."""
     return aggregation in CORPUS_METRICS or aggregation in _GAP_STATISTICS or aggregation in _STATISTICS
 
 
@@ -174,7 +181,15 @@ def _counted(values: Sequence[Any], of_counts: Callable[[Floats, Floats], Floats
 
 
 def _matthews(values: Sequence[Any]) -> StatisticByCounts:
-    return _counted(reading.label_pairs(values), resampling.matthews_of_counts)
+    from assay.scoring.metrics.resampled import matthews_of_counts
+
+    return _counted(reading.label_pairs(values), matthews_of_counts)
+
+
+def _f1(values: Sequence[Any]) -> StatisticByCounts:
+    from assay.scoring.metrics.resampled import f1_of_counts
+
+    return _counted(values, f1_of_counts)
 
 
 def _gaps(parts: Floats, weights: Floats) -> StatisticByCounts:
@@ -190,18 +205,24 @@ def _gaps(parts: Floats, weights: Floats) -> StatisticByCounts:
 
 
 def _gaps_of(name: str, values: Sequence[Any]) -> tuple[Floats, Floats]:
-    return resampling.GAP_STATISTICS[name](np.asarray(values, dtype=np.float64))
+    from assay.scoring.metrics.resampled import GAP_STATISTICS
+
+    return GAP_STATISTICS[name](np.asarray(values, dtype=np.float64))
 
 
 def _adaptive(values: Sequence[Any]) -> tuple[Floats, Floats]:
+    from assay.stats.confidence import gap_contributions
+
     sure, hit = np.asarray(values, dtype=np.float64).T
-    return confidence.gap_contributions(sure, hit), np.ones(len(sure))
+    return gap_contributions(sure, hit), np.ones(len(sure))
 
 
 def _by_confidence(measure: str, values: Sequence[Any]) -> StatisticByCounts:
+    from assay.stats.confidence import measure_by_counts
+
     columns = np.asarray(values, dtype=np.float64).T
     coverage = float(columns[2][0]) if len(columns) > 2 else None
-    return confidence.measure_by_counts(columns[0], columns[1], measure, coverage)
+    return measure_by_counts(columns[0], columns[1], measure, coverage)
 
 
 def _kappa(values: Sequence[Any]) -> StatisticByCounts:
@@ -235,7 +256,7 @@ _STATISTICS: dict[str, Callable[[Sequence[Any]], StatisticByCounts]] = {
     "perplexity": _perplexity,
     "median": partial(_median, is_upper=True),
     "median_of_known": partial(_median, is_upper=False),
-    "f1": partial(_counted, of_counts=resampling.f1_of_counts),
+    "f1": _f1,
     "matthews_corrcoef": _matthews,
     "cohen_kappa": _kappa,
     "auroc": partial(_by_confidence, "auroc"),

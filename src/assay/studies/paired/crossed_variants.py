@@ -1,8 +1,8 @@
-"""A task that two systems were asked in several ways: the error of their mean difference over these ways.
+"""Standard error of the mean difference over several variants of a task: prompts, few-shot seeds, choice orders.
 
-Prompts, few-shot seeds and orders of choices are a sample of those that might have been asked. With enough of them the
-difference is a random effect of each, as in `run`'s variance: the claim then holds for other prompts, too. With fewer
-the claim is for these alone, and only documents are random.
+Variants are a sample of those that could have been used. With enough of them the difference has a random effect per
+variant, as in the variance of a run: the claim then holds for other prompts, too. With fewer the claim is for these
+variants alone, and only documents are random.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from assay.core.errors import UserError
 from assay.core.variance_axes import DOCUMENT, ORDER, PROMPT, SEED, Decomposition, base_name
-from assay.stats.variance import decompose
 from assay.studies.paired.differences import PairedComparison
 
 # With fewer levels of an axis the error over other levels is itself known too badly.
@@ -30,7 +29,7 @@ _LEVEL = re.compile(rf"#({SEED}|{ORDER})=(-?\d+)")
 
 @dataclass(frozen=True)
 class TaskVariants:
-    """A task with its ways of asking, of which there may be one.
+    """A task with its variants, of which there may be one.
 
     Attributes:
         items: the pair of systems in each way.
@@ -120,6 +119,8 @@ def _decomposed(
     items: Sequence[PairedComparison], variants: Sequence[dict[str, str]], axes: Sequence[str], random: Sequence[str]
 ) -> Decomposition | None:
     """The differences by document and level of each random axis, the others averaged; None where levels are missing."""
+    from assay.stats.variance import decompose
+
     levels = {axis: list(dict.fromkeys(variant.get(axis) for variant in variants)) for axis in axes}
     if math.prod(map(len, levels.values())) != len(items):
         return None

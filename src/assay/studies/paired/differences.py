@@ -1,6 +1,6 @@
-"""Systems on the same documents of one task and metric: differences, tests, effects, what so many documents can show.
+"""Paired comparison on one task and metric: difference, test, interval, effect size, power.
 
-In: every system's documents, and which two to compare. Out: a `PairedScore` per pair, without correction and verdict.
+In: matched pairs of systems. Out: a `PairedScore` per pair, without correction and verdict.
 """
 
 from __future__ import annotations
@@ -12,17 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.comparisons import (
-    ALL_FLIPS,
-    Agreement,
-    CompareOptions,
-    EffectSize,
-    Flip,
-    Margin,
-    PairedScore,
-)
 from assay.core.scores import Estimate
-from assay.scoring.document_values import MEAN_AGGREGATIONS
+from assay.scoring.metrics.aggregations import MEAN_AGGREGATIONS
 from assay.stats import agreement, bootstrap, means, paired, power
 from assay.stats.clustered import clustered_error
 from assay.stats.sign_flip import SignFlipTest
@@ -42,6 +33,15 @@ from assay.studies.paired.intervals import (
     with_interval,
 )
 from assay.studies.paired.matching import MatchedPair, SystemEntry
+from assay.studies.paired.paired_values import (
+    ALL_FLIPS,
+    Agreement,
+    CompareOptions,
+    EffectSize,
+    Flip,
+    Margin,
+    PairedScore,
+)
 from assay.studies.paired.sign_flip_tests import sign_flip_pairs
 from assay.studies.paired.verdicts import adjusted_levels, cannot_reach_alpha
 
@@ -59,7 +59,7 @@ class PairedComparison:
         ends: the interval of the difference at any level, by the inversion of the pair's test.
         spread: standard deviation of the differences, the unit of `d_z`; 0 where all differ alike or it has no say.
         is_bounded: whether both scores are means of values from 0 to 1, which are never further apart than 1.
-        is_style: whether what stands behind `@` in the task's name is a style, chosen on purpose, and not a prompt.
+        is_style: whether the part after `@` in the task's name is a style, chosen on purpose, and not a prompt.
     """
 
     score: PairedScore
@@ -85,12 +85,12 @@ def with_adjusted_intervals(items: Sequence[PairedComparison], options: CompareO
 
 
 def is_comparable(aggregation: str) -> bool:
-    """Whether there is a paired test for metrics that are aggregated so."""
+    """Whether there is a paired test for an aggregation."""
     return aggregation in MEAN_AGGREGATIONS or can_bootstrap(aggregation)
 
 
 def are_compatible(first: str, second: str) -> bool:
-    """Whether values that are aggregated so and so mean the same, document by document."""
+    """Whether per-document values of two aggregations mean the same."""
     return first == second or (first in MEAN_AGGREGATIONS and second in MEAN_AGGREGATIONS)
 
 
@@ -102,7 +102,7 @@ def compare_pairs(
     Args:
         matches: the pairs of one task and metric.
         higher_is_better: the metric's direction.
-        wish: tests and margin.
+        options: tests and margin.
     """
     is_mean = bool(matches) and matches[0].first.recorded.aggregation in MEAN_AGGREGATIONS
     flips = sign_flip_pairs(matches, options)
@@ -185,9 +185,9 @@ def _effect(score: PairedScore, difference: Estimate, spread: float) -> EffectSi
 def _power_analysis(
     match: MatchedPair, found: _TestResult, is_share: bool, options: CompareOptions
 ) -> tuple[float | None, int | None, int | None]:
-    """The smallest difference that so many documents show; how many show the observed one, and the wished one.
+    """Detectable difference, and documents needed for the observed difference and for `options.detect`.
 
-    All depend on how much one document's difference varies; of outcomes, on how many differ at all.
+    All depend on the variance of one document's difference; for outcomes, on the share of discordant documents.
     """
     n, effects = len(match.mine), (found.difference.value, options.detect)
     replicates = replicates_for(match.first.recorded.aggregation)
@@ -224,7 +224,7 @@ def _documents_needed(effect: float | None, variance: float, fewest: int, alpha:
 
 @dataclass(frozen=True, slots=True)
 class _TestResult:
-    """What a test says: second less first.
+    """Result of a test; differences are second minus first.
 
     Attributes:
         unpaired: standard error that the difference would have, were the documents of the two not the same.
@@ -261,7 +261,7 @@ def _correlated(first: float | None, second: float | None, error: float | None) 
 
 @dataclass(frozen=True, slots=True)
 class _MeanDifference:
-    """Two systems' numbers on the same documents, and what flips and redrawn sets say where they were wanted."""
+    """Difference of means over the same documents, by McNemar, sign-flip or bootstrap test."""
 
     match: MatchedPair
     sign_flip: SignFlipTest | None
@@ -349,7 +349,7 @@ def _margin_of(ends: tuple[float, float], better: bool | None, margin: float) ->
 
 @dataclass(frozen=True, slots=True)
 class _StatisticDifference:
-    """By redrawing the same documents for both; scores that are sums over the same texts are tested by sign flips."""
+    """Difference of statistics over all documents, by bootstrap; sums over the same texts are tested by sign flips."""
 
     match: MatchedPair
     sign_flip: SignFlipTest | None
@@ -379,18 +379,18 @@ def _bootstrap_stderr(replicates: Floats) -> float | None:
     return float(np.std(known, ddof=1)) if len(known) > 1 else None
 
 
-# Documents that are the same in both
+# Agreement
 
 
 def label_agreement(
     first: Sequence[Hashable], second: Sequence[Hashable], clusters: Sequence[str] | None, seed: int
 ) -> Agreement:
-    """How far two systems give the same labels, document by document; there is at least one."""
+    """Agreement of two systems' labels over at least one document."""
     equal = sum(one == other for one, other in zip(first, second, strict=True)) / len(first)
     return Agreement(equal, agreement.cohen_kappa(first, second, seed=seed, clusters=clusters))
 
 
-# Documents that score otherwise
+# Documents with a different value
 
 
 def _changed_documents(match: MatchedPair, most: int) -> tuple[Flip, ...]:

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.scores import Estimate
-from assay.stats.means import t_quantile
+from assay.stats.means import exact_interval, t_quantile
 from assay.stats.paired import ValueWithInterval, outcome_interval, product_interval
-from assay.stats.proportions import exact_interval
 from assay.stats.sign_flip import SignFlipTest
 from assay.studies.paired.bootstrap_tests import BootstrapScore, bootstrap_difference_test
 from assay.studies.paired.matching import MatchedPair, cluster_sums

@@ -1,4 +1,4 @@
-"""Documents that two systems have in common, with what each brings to a metric; the score of a system on them."""
+"""Matching: the documents that two systems have in common, their values under a metric, and the scores on them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.comparisons import DocumentValues, Value
+from assay.core.recorded_values import DocumentValues, Value
 from assay.core.scores import Estimate
-from assay.scoring.document_values import MEAN_AGGREGATIONS
-from assay.scoring.metrics.aggregations import AGGREGATIONS
+from assay.scoring.metrics.aggregations import AGGREGATIONS, MEAN_AGGREGATIONS
 from assay.stats.bootstrap import cluster_indices
 
 Floats = NDArray[np.float64]
@@ -34,7 +33,7 @@ class SystemEntry:
 
     @cached_property
     def places(self) -> dict[int, int]:
-        """Document → where its value stands."""
+        """Document → position of its value."""
         return {document: place for place, document in enumerate(self.recorded.documents)}
 
     @cached_property

@@ -2,7 +2,7 @@
 
 A task that is asked in several ways (seeds, orders, prompts, styles) has the same documents in all of them: what a
 document adds to the difference in all ways is one number, whose sign turns as a whole. Prompts, seeds and orders of
-which there are enough are a sample of those that might have been asked: see `asking`.
+which there are enough are a random sample: see `crossed_variants`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.comparisons import CompareOptions, OverallScore
 from assay.core.scores import Estimate
 from assay.core.variance_axes import task_family
 from assay.stats.pooled import CombinedStderr, combined_stderr
@@ -23,6 +22,7 @@ from assay.stats.sign_flip import SignFlipTest, sign_flip_table, sign_flip_test,
 from assay.studies.paired.crossed_variants import TaskVariants, task_variants
 from assay.studies.paired.differences import PairedComparison
 from assay.studies.paired.intervals import IntervalFunction, bounded_sign_flip_interval, with_interval
+from assay.studies.paired.paired_values import CompareOptions, OverallScore
 from assay.studies.paired.sign_flip_tests import max_alpha
 from assay.studies.paired.verdicts import adjusted_levels, adjusted_p_values, direction, overall_sentence
 

@@ -1,6 +1,6 @@
-"""The two sides of a comparison: a task of a recorded run with everything that can still be known of it.
+"""Tasks of recorded runs, reopened: recorded numbers and, where possible, documents, answers and samples.
 
-Takes a record, gives per task its recorded numbers and, where the run can be reopened, documents, answers and samples.
+In: the record of a run. Out: a `ReopenedTask` per task; its `reason` says why a task cannot be reopened.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from assay.run.session import Session
 from assay.scoring.document_scorer import document_scorer
 from assay.store.run_records import RunRecord
 from assay.store.store import Store
-from assay.studies.explain.values import Score
+from assay.studies.paired.paired_values import Score
 from assay.tasks.lm_eval.task import LmEvalTask
 
 _NO_REQUESTS = Executed({}, {}, 0, 0.0)
@@ -40,9 +40,9 @@ class ReopenedTask:
     """A task of a recorded run.
 
     Attributes:
-        spec: what the run asked for.
-        posed: the task as asked; None where the run cannot be reopened.
-        result: its answers scored today; None likewise.
+        spec: the specification of the run.
+        built: the task as built; None where the run cannot be reopened.
+        result: its answers scored today; None where the run cannot be reopened.
         reason: why it cannot be reopened, or why its answers cannot be scored.
         needs_object: whether it cannot be reopened because it was an object in Python, and is not given.
     """
@@ -116,8 +116,8 @@ def reopen_tasks(
         store: holds the run.
         record: the run.
         names: its tasks that are wanted.
-        listener: told of the stages.
-        given: task objects, for runs of such; those that this one did not ask are left alone.
+        listener: receives the events.
+        given: task objects, for runs of task objects; others are ignored.
     """
     plain = RunSpec.from_json(record.spec)
     lacking: list[str] = []
@@ -159,7 +159,7 @@ def _reopened_task(store: Store, record: RunRecord, built: BuiltTask, spec: RunS
 
 
 def rescored_under(reopened: ReopenedTask, metric: MetricSpec, pipeline: PipelineSpec | None) -> TaskResult | None:
-    """The side's answers under another metric or pipeline; None where the stored answers do not allow it."""
+    """The task's answers under another metric or pipeline; None where the stored answers do not allow it."""
     own = reopened.scoring
     if own is None or reopened.built is None or metric.function is not None:
         return None
@@ -174,7 +174,7 @@ def rescored_under(reopened: ReopenedTask, metric: MetricSpec, pipeline: Pipelin
 
 
 def _built_for(reopened: ReopenedTask, built: BuiltTask, scoring: Scoring) -> BuiltTask | None:
-    """The task as a scoring needs it asked; None where that takes requests without an answer."""
+    """The task built for a scoring; None where that needs requests without a stored answer."""
     own, task = built.task.scoring, built.task
     if set(scoring.nulls) <= set(own.nulls) and (own.reads_prompts or not scoring.reads_prompts):
         return replace(built, task=RescoredTask(task, scoring))
@@ -187,7 +187,7 @@ def _built_for(reopened: ReopenedTask, built: BuiltTask, scoring: Scoring) -> Bu
 
 
 def paired_documents(first: ReopenedTask, second: ReopenedTask) -> list[tuple[int, int]]:
-    """Places of the documents that both sides have, by their content; equal ones one by one."""
+    """Positions of the common documents, matched by content; equal ones one by one."""
     if first.built is None or second.built is None:
         return []
     if first.built.fingerprint == second.built.fingerprint:
@@ -204,7 +204,7 @@ def paired_documents(first: ReopenedTask, second: ReopenedTask) -> list[tuple[in
 
 
 def main_requests(instance: Instance) -> tuple[Request, ...]:
-    """What a document asks, without what only some metrics ask besides."""
+    """The requests of a document, without those that only some metrics need."""
     if instance.choices and not instance.orders and (instance.nulls or instance.prompts):
         return instance.requests[: len(instance.choices) * instance.draws]
     return instance.requests

@@ -1,6 +1,6 @@
-"""Sign-flip tests for all pairs of a task and metric at once.
+"""Paired sign-flip permutation tests for all pairs of a task and metric at once.
 
-In: matched systems. Out: the test by pair, of those pairs that it judges.
+In: matched pairs. Out: the test of each pair to which it applies.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from assay.core.comparisons import CompareOptions
 from assay.stats.sign_flip import SignFlipTest, sign_flip_table, sign_flip_test, sign_flip_tests
 from assay.studies.paired.matching import MatchedPair, cluster_sums
+from assay.studies.paired.paired_values import CompareOptions
 
 # Fewer pairs than this are flipped one by one.
 _FEW_PAIRS = 3
@@ -32,7 +32,7 @@ def sign_flip_pairs(matches: Sequence[MatchedPair], options: CompareOptions) -> 
 
 
 def max_alpha(options: CompareOptions) -> float:
-    """The narrowest interval that is asked for is that of a margin, 1 − 2α."""
+    """The narrowest interval needed is that of a margin, 1 − 2α."""
     return min(1.0, 2 * options.alpha)
 
 

@@ -1,4 +1,4 @@
-"""Correction over all tests, and what the numbers say in plain words: a sentence per pair, over all tasks, in all."""
+"""Verdicts: correction for multiple testing, and one sentence per pair, over all tasks, and for the comparison."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from assay.core.comparisons import CompareOptions, OverallScore, PairedScore, RankedSystem, RankTable
+from assay.core.plural import plural, verb
 from assay.core.scores import Estimate
 from assay.core.variance_axes import task_family
 from assay.stats import multiple_testing as multiple
 from assay.stats import power, ranking
+from assay.studies.paired.paired_values import CompareOptions, OverallScore, PairedScore, RankedSystem, RankTable
 
 _TEST_NAMES = {
     "mcnemar": "McNemar",
@@ -22,7 +23,7 @@ _TEST_NAMES = {
     "cluster-bootstrap": "bootstrap by cluster",
     "random-effects-t": "random-effects t",
 }
-# Sets redrawn by a bootstrap: its p can be no smaller than two in so many.
+# Bootstrap resamples: p is at least 2 / this.
 REPLICATES = 10_000
 # An end of an interval so near to 0 is 0.
 _TOLERANCE = 1e-12
@@ -126,7 +127,7 @@ def _sentence(pair: PairedScore, options: CompareOptions, tests: int) -> str:
     if scoreless:
         return f"{second} and {first} cannot be compared: {scoreless}.{across}"
     if pair.difference.value is None or pair.p is None or n < 2:
-        return f"{n:,} document{'s say' if n > 1 else ' says'} nothing about {second} and {first}.{across}"
+        return f"{second} and {first} cannot be tested on {plural(n, 'document')}.{across}"
     seen = evidence_text(pair, options, tests)
     if pair.outcome == "none":
         sight = _detectable_text(pair, options.alpha, tests)
@@ -143,7 +144,7 @@ def _sentence(pair: PairedScore, options: CompareOptions, tests: int) -> str:
 
 def _alpha_text(options: CompareOptions) -> str:
     """The level of the test where it is not that of the interval."""
-    return "" if options.alpha == 0.05 else f" at the level of {100 * options.alpha:g} %"
+    return "" if options.alpha == 0.05 else f" at the {100 * options.alpha:g} % level"
 
 
 def cannot_reach_alpha(test: str, units: int, alpha: float, replicates: int = REPLICATES) -> bool:
@@ -157,7 +158,7 @@ def cannot_reach_alpha(test: str, units: int, alpha: float, replicates: int = RE
 
 
 def _scoreless(pair: PairedScore) -> str:
-    """Whose score is no number on these documents; nothing where both are."""
+    """Which scores are not a number on these documents; empty where both are numbers."""
     found = []
     for label, score in zip((pair.first, pair.second), pair.scores, strict=True):
         if score.value is None or not math.isfinite(score.value):
@@ -170,7 +171,7 @@ def _detectable_text(pair: PairedScore, alpha: float, tests: int) -> str:
     """What so many documents can show: any difference at all, and how large a one."""
     units, noun = (pair.n, "document") if pair.clusters is None else (pair.clusters, "cluster")
     if cannot_reach_alpha(pair.test, units, alpha):
-        return f": {units:,} {noun}{'s are' if units > 1 else ' is'} too few to show any"
+        return f": {plural(units, noun)} {verb(units, 'is', 'are')} too few to show any"
     if pair.detectable is None:
         return ""
     least = difference_text(pair.detectable, pair.is_share)
@@ -222,8 +223,8 @@ def _tasks_text(tasks: Sequence[str]) -> str:
     if len(families) == len(tasks):
         return f"{len(tasks)} tasks, each"
     if len(families) == 1:
-        return f"{len(tasks)} ways of asking {families[0]}, each"
-    return f"{len(families)} tasks in {len(tasks)} ways of asking, each way"
+        return f"{len(tasks)} variants of {families[0]}, each"
+    return f"{len(families)} tasks in {len(tasks)} variants, each variant"
 
 
 def conclusion(pairs: Sequence[PairedScore], overall: Sequence[OverallScore]) -> str:
@@ -235,16 +236,13 @@ def conclusion(pairs: Sequence[PairedScore], overall: Sequence[OverallScore]) ->
     lacking = f"; {untested:,} more could not be tested" if untested else ""
     tested = len(pairs) - untested
     if len(overall) == 1:
-        verb = "is" if found == 1 else "are"
-        single = f"; {found:,} of {tested:,} single comparisons {verb} more than chance explains"
+        single = f"; {found:,} of {tested:,} single comparisons {verb(found, 'is', 'are')} more than chance explains"
         return f"{overall[0].verdict.removesuffix('.')}{single if found else ''}{lacking}."
     if not tested:
         return f"None of {len(pairs):,} comparisons could be tested."
-    sentence = (
-        "No difference beyond chance was found" if not found else f"{found:,} differences are more than chance explains"
-    )
-    sentence = "1 difference is more than chance explains" if found == 1 else sentence
-    return f"{sentence}, of {tested:,} comparison{'s' * (tested > 1)}{lacking}."
+    significant = f"{plural(found, 'difference is', 'differences are')} more than chance explains"
+    sentence = significant if found else "No difference beyond chance was found"
+    return f"{sentence}, of {plural(tested, 'comparison')}{lacking}."
 
 
 def rank_systems(

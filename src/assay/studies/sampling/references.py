@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from assay.core.comparisons import DocumentValues
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, UserError, did_you_mean
 from assay.core.identity import digest_all, document_digest
 from assay.core.protocols import Task
+from assay.core.recorded_values import DocumentValues
 from assay.core.specs import RunSpec
 from assay.core.subsampling import ReferenceValues
 from assay.run.build import selected_documents

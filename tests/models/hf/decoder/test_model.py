@@ -126,13 +126,13 @@ def test_engine_of_the_model_arguments_comes_first(llama: Path) -> None:
         open_causal({**arguments, "engine": "steam"}, ModelSettings())
 
 
-def test_engine_is_told_with_its_reason(llama: Path, opened: Opened) -> None:
+def test_engine_is_reported_with_its_reason(llama: Path, opened: Opened) -> None:
     tree, padded = opened(llama), opened(llama, engine="padded")
     assert tree.description() == {}
     for model in (tree, padded):
         answers(model, some_pairs(6))
     assert tree.description()["engine"] == "tree" and "agrees" in str(tree.description()["why"])
-    assert padded.description()["engine"] == "padded" and padded.description()["why"] == "asked for"
+    assert padded.description()["engine"] == "padded" and padded.description()["why"] == "requested"
     assert 0 < tree.description()["forwarded_tokens"] < padded.description()["forwarded_tokens"]
 
 
@@ -256,7 +256,7 @@ def test_nan_weights_are_failures_of_every_kind(copied: Path, opened: Opened) ->
 
 
 @pytest.mark.parametrize(("engine", "size"), [("tree", "[1-7] tokens"), ("padded", "2 rows")])
-def test_memory_error_halves_and_is_told(llama: Path, opened: Opened, engine: str, size: str) -> None:
+def test_memory_error_halves_and_is_reported(llama: Path, opened: Opened, engine: str, size: str) -> None:
     requests = some_pairs()
     expected = answers(opened(llama, "1"), requests)
     model = opened(llama, "8", engine=engine)
@@ -280,7 +280,7 @@ def test_absent_device_falls_back_with_a_notice(llama: Path, opened: Opened) -> 
         pytest.skip("this machine has a GPU")
     model = opened(llama, device="cuda:0")
     assert isinstance(answers(model, some_pairs(1))[0], Logprob)
-    assert list(model.notices()) == ['device "cuda:0" is not there; running on the CPU instead']
+    assert list(model.notices()) == ['device "cuda:0" is not available; running on the CPU instead']
     with pytest.raises(ModelError, match="device"):
         answers(opened(llama, device="toaster"), some_pairs(1))
 
@@ -298,7 +298,7 @@ def test_missing_tensors_are_never_made_up(copied: Path, opened: Opened) -> None
     tensors = load_file(copied / "model.safetensors")
     del tensors["model.norm.weight"]
     save_file(tensors, copied / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ModelError, match=r"1 weights are missing .* model\.norm\.weight"):
+    with pytest.raises(ModelError, match=r"1 weight missing .* model\.norm\.weight"):
         answers(opened(copied), some_pairs(1))
 
 

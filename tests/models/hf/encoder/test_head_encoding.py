@@ -25,8 +25,8 @@ def bare(tokenizer: Any, text: str) -> list[int]:
 
 def test_a_bert_pair_has_its_separators_and_types(bert_tokenizer: Any) -> None:
     row = encode_head(bert_tokenizer, Classification("the girl", ("a", "b"), "the sky"), 48).rows[0]
-    said = bert_tokenizer.convert_ids_to_tokens(list(row.ids))
-    assert said == ["[CLS]", "the", "girl", "[SEP]", "the", "sky", "[SEP]"]
+    tokens = bert_tokenizer.convert_ids_to_tokens(list(row.ids))
+    assert tokens == ["[CLS]", "the", "girl", "[SEP]", "the", "sky", "[SEP]"]
     assert row.type_ids == (0, 0, 0, 0, 1, 1, 1)
 
 
@@ -37,10 +37,10 @@ def test_a_roberta_pair_has_two_separators(roberta_tokenizer: Any) -> None:
 
 
 def test_what_fits_is_what_the_tokenizer_gives(tokenizer: Any) -> None:
-    asked = ChoiceSelection(QUESTION, ("blue", "the lazy dog"))
-    found = encode_head(tokenizer, asked, 48)
+    request = ChoiceSelection(QUESTION, ("blue", "the lazy dog"))
+    found = encode_head(tokenizer, request, 48)
     assert [list(row.ids) for row in found.rows] == [
-        tokenizer(QUESTION, choice)["input_ids"] for choice in asked.choices
+        tokenizer(QUESTION, choice)["input_ids"] for choice in request.choices
     ]
     assert found.truncated == 0
 
@@ -53,8 +53,8 @@ def test_an_empty_question_leaves_the_choice_alone(tokenizer: Any) -> None:
 def test_the_longer_text_of_a_pair_is_cut_first(bert_tokenizer: Any) -> None:
     found = encode_head(bert_tokenizer, Classification("the girl the girl the girl the girl", ("a",), "the sky"), 8)
     # Three special tokens leave room for five: three of the first text's eight, and both of the second's.
-    said = bert_tokenizer.convert_ids_to_tokens(list(found.rows[0].ids))
-    assert said == ["[CLS]", "the", "girl", "the", "[SEP]", "the", "sky", "[SEP]"]
+    tokens = bert_tokenizer.convert_ids_to_tokens(list(found.rows[0].ids))
+    assert tokens == ["[CLS]", "the", "girl", "the", "[SEP]", "the", "sky", "[SEP]"]
     assert found.truncated == 5
 
 
@@ -102,12 +102,12 @@ def test_offsets_point_into_the_context_as_it_was_written(tokenizer: Any) -> Non
 
 
 def test_a_question_that_is_too_long_leaves_half_the_room_to_the_context(tokenizer: Any) -> None:
-    asked = bare(tokenizer, QUESTION * 9)
+    request = bare(tokenizer, QUESTION * 9)
     found = encode_head(tokenizer, SpanExtraction(QUESTION * 9, CONTEXT), 40)
     room = 40 - tokenizer.num_special_tokens_to_add(pair=True)
-    kept = len(asked) - found.truncated
+    kept = len(request) - found.truncated
     assert room // 2 - 3 <= kept <= room // 2
-    assert list(found.rows[0].ids[1 : kept + 1]) == asked[:kept]
+    assert list(found.rows[0].ids[1 : kept + 1]) == request[:kept]
     # Where both fit, nothing is cut, however long the question is.
     assert encode_head(tokenizer, SpanExtraction(QUESTION, "blue"), 24).truncated == 0
 

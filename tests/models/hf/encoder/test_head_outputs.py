@@ -64,7 +64,7 @@ def test_an_answer_is_lacking_only_if_every_window_says_so() -> None:
     assert span(TWO, none, second) == "red"
 
 
-def test_scores_are_among_what_is_asked_for() -> None:
+def test_scores_are_among_what_is_requested() -> None:
     rows = HeadInput((HeadRow((1, 2, 3), (0, 0, 0)),), truncated=4)
     found = read(Classification("a", ("both", "no")), rows, [[0.0, 9.0, math.log(3)]])
     assert isinstance(found, LabelScores) and (found.prompt_tokens, found.truncated) == (3, 4)

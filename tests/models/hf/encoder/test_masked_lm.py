@@ -43,10 +43,10 @@ class Direct:
         self.module = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 
-    def token(self, ids: Sequence[int], place: int, hidden: Sequence[int]) -> tuple[float, bool]:
+    def token(self, ids: Sequence[int], place: int, masked: Sequence[int]) -> tuple[float, bool]:
         import torch
 
-        row = [self.tokenizer.mask_token_id if other in hidden else token for other, token in enumerate(ids)]
+        row = [self.tokenizer.mask_token_id if other in masked else token for other, token in enumerate(ids)]
         with torch.inference_mode():
             line = self.module(input_ids=torch.tensor([row])).logits[0, place].double().log_softmax(-1)
         return float(line[ids[place]]), int(line.argmax()) == ids[place]
@@ -102,7 +102,7 @@ def test_the_likeliest_token_is_greedy(encoders: Encoders, opened: Opened) -> No
     assert answer.is_greedy and answer.token_count == 1
 
 
-def test_an_empty_prompt_stands_between_the_special_tokens(encoders: Encoders, opened: Opened) -> None:
+def test_an_empty_prompt_is_placed_between_the_special_tokens(encoders: Encoders, opened: Opened) -> None:
     folder = encoders("Bert", "ForMaskedLM")
     (answer,) = answers(opened(folder), [Loglikelihood("", "blue sky")])
     total, _, count, _ = Direct(folder).pair(Loglikelihood("", "blue sky"))
@@ -119,7 +119,7 @@ def test_batches_of_any_size_give_the_same(batch_size: str, encoders: Encoders, 
         assert (one.token_count, one.is_greedy) == (other.token_count, other.is_greedy)
 
 
-def test_rows_are_not_padded_where_padding_would_tell(encoders: Encoders, opened: Opened) -> None:
+def test_rows_are_not_padded_where_padding_would_change_results(encoders: Encoders, opened: Opened) -> None:
     folder, requests = encoders("FNet", "ForMaskedLM"), some_pairs()
     direct = Direct(folder)
     for request, answer in zip(requests, answers(opened(folder), requests), strict=True):
@@ -171,7 +171,7 @@ def test_a_whole_text_is_read_in_windows_and_every_token_scored_once(encoders: E
     assert (answer.token_count, answer.windows) == (len(ids), math.ceil((len(ids) - room) / (room - 1)) + 1)
 
 
-def test_other_windows_and_texts_that_stand_on_their_first_token(encoders: Encoders, opened: Opened) -> None:
+def test_other_windows_and_texts_that_start_from_their_first_token(encoders: Encoders, opened: Opened) -> None:
     model = opened(encoders("Bert", "ForMaskedLM"))
     text = " ".join(WORDS)
     count = len(model.tokenizer([text], add_special_tokens=False)["input_ids"][0])

@@ -80,7 +80,7 @@ def test_labels_are_scored_as_transformers_scores_them(kind: str, encoders: Enco
     assert any(answer.truncated for answer in answers(opened(folder), requests))
 
 
-def test_labels_that_are_not_asked_for_get_no_share(encoders: Encoders, opened: Opened) -> None:
+def test_labels_that_are_not_requested_get_no_share(encoders: Encoders, opened: Opened) -> None:
     folder = encoders("Bert", "ForSequenceClassification", **NAMES)
     logits = Direct(folder, "AutoModelForSequenceClassification").run("a girl").logits[0].double()
     (answer,) = answers(opened(folder), [Classification("a girl", ("Neutral", "ENTAILMENT"))])
@@ -229,7 +229,7 @@ def test_equal_rows_are_read_once(encoders: Encoders, opened: Opened) -> None:
     assert sum(rows) == 3
 
 
-def test_labels_are_told_and_matched_by_place_where_the_head_has_no_names(encoders: Encoders, opened: Opened) -> None:
+def test_labels_are_given_and_matched_by_index_where_the_head_has_no_names(encoders: Encoders, opened: Opened) -> None:
     model = opened(encoders("Bert", "ForSequenceClassification", num_labels=3))
     assert model.capabilities.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
     by_place, by_name = answers(
@@ -260,7 +260,7 @@ def test_the_user_may_name_the_outputs(encoders: Encoders, opened: Opened) -> No
     assert difference == {"settings.labels": (["bad", "good", "so so"], None)}
 
 
-def test_wrong_arguments_for_a_head_are_told_when_it_is_opened(encoders: Encoders, opened: Opened) -> None:
+def test_wrong_arguments_for_a_head_are_reported_when_it_is_opened(encoders: Encoders, opened: Opened) -> None:
     folder = encoders("Bert", "ForSequenceClassification", **NAMES)
     with pytest.raises(ModelError, match="labels: names 2 labels, the head has 3 outputs: not_entailment, Entail"):
         opened(folder, labels="bad|good")
@@ -281,7 +281,7 @@ def test_a_head_that_was_never_saved_is_no_head(encoders: Encoders, opened: Open
     copy = Path(shutil.copytree(encoders("Bert", "Model"), tmp_path / "copy"))
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "architectures": ["BertForSequenceClassification"]}))
-    with pytest.raises(ModelError, match=r"2 weights are missing from its files, the first is classifier.bias"):
+    with pytest.raises(ModelError, match=r"2 weights missing from its files, such as classifier.bias"):
         answers(opened(copy), [Classification("a girl", ("LABEL_0", "LABEL_1"))])
 
 
@@ -337,7 +337,7 @@ def test_memory_that_runs_out_makes_batches_smaller(encoders: Encoders, opened: 
     model._loaded().base.module.register_forward_pre_hook(refuse, with_kwargs=True)
     for one, other in zip(answers(model, requests), answers(opened(folder), requests), strict=True):
         assert one.scores == pytest.approx(other.scores, abs=1e-4)
-    assert list(model.notices()) == ["memory ran out; batches were made smaller, down to 2 rows"]
+    assert list(model.notices()) == ["memory ran out; batches were reduced to 2 rows"]
 
 
 def test_numbers_that_are_none_fail(encoders: Encoders, opened: Opened) -> None:
@@ -347,7 +347,7 @@ def test_numbers_that_are_none_fail(encoders: Encoders, opened: Opened) -> None:
     assert isinstance(failure, Failure) and failure.kind == "not_finite"
 
 
-def test_it_can_be_closed_and_asked_again(encoders: Encoders, opened: Opened) -> None:
+def test_it_can_be_closed_and_used_again(encoders: Encoders, opened: Opened) -> None:
     model = opened(encoders("Bert", "ForSequenceClassification", **NAMES))
     request = Classification("a girl", LABELS)
     before = answers(model, [request])

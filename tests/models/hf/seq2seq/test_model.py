@@ -54,8 +54,8 @@ def some_pairs(count: int = 24) -> list[Loglikelihood]:
     choose = random.Random(3)
     contexts = [" ".join(choose.choices(WORDS, k=choose.randint(1, 20))) for _ in range(count // 3)]
     return [
-        Loglikelihood(choose.choice(contexts) + choose.choice(["", " "]), choose.choice(["", " "]) + said)
-        for said in (" ".join(choose.choices(WORDS, k=choose.randint(1, 4))) for _ in range(count))
+        Loglikelihood(choose.choice(contexts) + choose.choice(["", " "]), choose.choice(["", " "]) + continuation)
+        for continuation in (" ".join(choose.choices(WORDS, k=choose.randint(1, 4))) for _ in range(count))
     ]
 
 
@@ -83,8 +83,8 @@ class Direct:
     def ids(self, request: Loglikelihood) -> tuple[list[int], list[int]]:
         assert isinstance(request.prompt, str)
         context = request.prompt.rstrip()
-        said = request.prompt[len(context) :] + request.continuation
-        return self.tokenizer(context)["input_ids"], self.tokenizer(said, add_special_tokens=False)["input_ids"]
+        continuation = request.prompt[len(context) :] + request.continuation
+        return self.tokenizer(context)["input_ids"], self.tokenizer(continuation, add_special_tokens=False)["input_ids"]
 
     def write(self, prompt: str, count: int) -> list[int]:
         import torch
@@ -131,9 +131,9 @@ def test_what_greedy_decoding_says_is_greedy(folder: Path, opened: Opened) -> No
     contexts = [" ".join(WORDS[:count]) for count in range(1, 15)]
     best = [int(direct.table(direct.tokenizer(text)["input_ids"], [5]).argmax(-1)[0]) for text in contexts]
     pairs = [Loglikelihood(text, direct.tokenizer.decode([token])) for text, token in zip(contexts, best, strict=True)]
-    kept = [pair for pair, token in zip(pairs, best, strict=True) if direct.ids(pair)[1] == [token]]
-    assert kept
-    assert all(answer.is_greedy for answer in answers(opened(folder), kept))
+    greedy_pairs = [pair for pair, token in zip(pairs, best, strict=True) if direct.ids(pair)[1] == [token]]
+    assert greedy_pairs
+    assert all(answer.is_greedy for answer in answers(opened(folder), greedy_pairs))
 
 
 @pytest.mark.parametrize("batch_size", ["1", "3", "8", "auto"])
@@ -151,11 +151,13 @@ def test_batches_and_order_change_nothing(folder: Path, opened: Opened, batch_si
 def test_every_distinct_context_is_encoded_once(folder: Path, opened: Opened, batch_size: str) -> None:
     model = opened(folder, batch_size)
     rows = count_encoded(model)
-    said = [
-        Loglikelihood(context, said) for context in ("The sky", "The girl", "A") for said in (" is", " was", " a b")
+    scored = [
+        Loglikelihood(context, continuation)
+        for context in ("The sky", "The girl", "A")
+        for continuation in (" is", " was", " a b")
     ]
     drawn = [Generation("The sky", max_tokens=3, sampling=Sampling(1.0, 2), draw=draw) for draw in range(3)]
-    answers(model, [*said, *drawn, Generation("The girl", max_tokens=3)])
+    answers(model, [*scored, *drawn, Generation("The girl", max_tokens=3)])
     assert sum(rows) == 3 and model.description()["encoded_contexts"] == 3
 
 
@@ -165,7 +167,7 @@ def test_choices_of_one_token_share_a_row(t5: Path, opened: Opened) -> None:
     model._loaded().base.module.register_forward_pre_hook(
         lambda _, args, kwargs: shapes.append(tuple(kwargs["decoder_input_ids"].shape)), with_kwargs=True
     )
-    found = answers(model, [Loglikelihood("The answer", said) for said in ("Q", "X", "Q", "Z")])
+    found = answers(model, [Loglikelihood("The answer", continuation) for continuation in ("Q", "X", "Q", "Z")])
     assert shapes == [(1, 1)]
     assert found[0] == found[2] and found[0] != found[1]
 
@@ -229,10 +231,10 @@ def test_what_does_not_fit_the_decoder_is_a_failure(bart: Path, opened: Opened) 
     found = answers(opened(bart), [*requests, Generation("Q", max_tokens=48)])
     assert [getattr(entry, "kind", "") for entry in found] == ["too_long", "", "empty", "too_long", ""]
     assert found[1].token_count == 48 and found[4].token_count <= 48
-    assert "256 new tokens are asked for, the decoder takes 48" in found[3].message
+    assert "256 new tokens are requested, but the decoder takes 48" in found[3].message
 
 
-def test_an_empty_prompt_stands_on_the_prefix_token(t5: Path, bart: Path, opened: Opened) -> None:
+def test_an_empty_prompt_starts_from_the_prefix_token(t5: Path, bart: Path, opened: Opened) -> None:
     for folder, prefix in ((t5, [1]), (bart, [0])):  # T5 has no BOS: EOS
         model, direct = opened(folder), Direct(folder)
         request = Loglikelihood("", "The sky")
@@ -353,7 +355,7 @@ def test_a_checkpoint_with_weights_missing_is_refused(t5: Path, tmp_path: Path, 
     weights = load_file(copy / "model.safetensors")
     del weights["decoder.final_layer_norm.weight"]
     save_file(weights, copy / "model.safetensors", {"format": "pt"})
-    with pytest.raises(ModelError, match=r"1 weights are missing .* a complete encoder-decoder"):
+    with pytest.raises(ModelError, match=r"1 weight missing .* a complete encoder-decoder"):
         answers(opened(copy), some_pairs(3))
 
 
@@ -402,7 +404,7 @@ def test_lm_eval_has_the_same_numbers(folder: Path, opened: Opened) -> None:
         assert text.startswith(answer.text.rstrip("\ufffd"))
 
 
-def test_no_tokens_asked_for_give_the_empty_text(folder: Path, opened: Opened) -> None:
+def test_no_tokens_requested_give_the_empty_text(folder: Path, opened: Opened) -> None:
     empty, other = answers(opened(folder), [Generation("Once", max_tokens=0), Generation("Once", max_tokens=2)])
     assert (empty.text, empty.token_count, empty.finish_reason) == ("", 0, "length")
     assert isinstance(other, Text)

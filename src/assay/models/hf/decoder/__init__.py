@@ -1,1 +1,1 @@
-"""Causal language models (GPT kind)."""
+"""Causal language models such as GPT, Llama and Qwen."""

@@ -1,8 +1,9 @@
-"""Decoders of the `hf` model: any causal language model that transformers loads, from a folder or the Hub.
+"""Causal language models of `hf`: any decoder that transformers loads, from a folder or the Hub.
 
 Takes lm-eval's model arguments; gives a `Model` that also satisfies `ExposesTokens`, `RendersPrompts`,
-`ProvidesModelFacts`, `ReportsWorkload`, `ReportsNotices`, `ReportsExecution` and `Trainable`. Opening reads nothing but
-a folder's names; what the model is, is read from small files; weights load when asked.
+`ProvidesModelFacts`, `ReportsWorkload`, `ReportsNotices`, `ReportsExecution` and `Trainable`. Opening a model only
+checks that its folder exists; the small files are read for its fingerprint, and weights are loaded on the first
+request.
 """
 
 from __future__ import annotations
@@ -22,22 +23,24 @@ from assay.models.engine.backend_choice import EngineChoice, choose_engine, may_
 from assay.models.engine.cost_forecast import forecast
 from assay.models.engine.engine import Engine
 from assay.models.engine.flops import Meter, flop_rates
-from assay.models.engine.memory import free_bytes, memory_budget, release_memory
-from assay.models.hf import checkpoint as checkpoints
-from assay.models.hf.arguments import AUTO, INT8_DYNAMIC, PADDED, CausalArguments, read_causal_arguments
-from assay.models.hf.base import TransformersModel
-from assay.models.hf.batching import BatchLimit, read_batch_size
-from assay.models.hf.bos_check import missing_bos
-from assay.models.hf.decoder.network import (
+from assay.models.engine.memory import free_bytes, memory_budget
+from assay.models.hf.decoder.bos_check import missing_bos
+from assay.models.hf.transformers_model import TransformersModel
+from assay.models.inference.batching import BatchLimit, read_batch_size
+from assay.models.inference.generation import TextGenerator
+from assay.models.loading import checkpoint as checkpoints
+from assay.models.loading.arguments import AUTO, INT8_DYNAMIC, PADDED, CausalArguments, read_causal_arguments
+from assay.models.loading.network import (
     Network,
     choose_device,
     load_network,
     require_transformers,
 )
-from assay.models.hf.encoding import Encoder, make_encoder, token_view
-from assay.models.hf.generation import TextGenerator
-from assay.models.hf.tokenization import Tokenizer
-from assay.models.training.lm_recipes import text_recipe
+from assay.models.loading.tokenizer import make_encoder
+from assay.models.runtime import release_memory
+from assay.models.tokens.encoding import Encoder, token_view
+from assay.models.tokens.tokenization import Tokenizer
+from assay.models.training.lm_recipes import TextRecipe, text_recipe
 from assay.models.training.recipes import RecipeMaker
 
 Answer = tuple[int, Output | Failure]
@@ -51,7 +54,7 @@ def open_causal(args: Mapping[str, Any], settings: ModelSettings) -> CausalModel
         settings: device and batch size, which the arguments may override.
 
     Raises:
-        ModelError: for unknown or wrong arguments, and for a folder that is no model's.
+        ModelError: for unknown or invalid arguments, and for a folder that is not a model.
     """
     arguments = read_causal_arguments(args)
     requested = arguments.batch_size or str(settings.batch_size)
@@ -65,12 +68,12 @@ def open_causal(args: Mapping[str, Any], settings: ModelSettings) -> CausalModel
 
 
 class CausalModel(TransformersModel):
-    """A causal language model of transformers.
+    """A transformers causal language model.
 
     Args:
-        arguments: the user's arguments.
-        device: where to run; None for the best there is.
-        limit: rows per batch; None for what fits and is fast.
+        arguments: the model arguments.
+        device: device to run on; None for the best available.
+        limit: rows per batch; None to choose automatically.
         engine: `auto`, `tree` or `padded`.
     """
 
@@ -93,7 +96,7 @@ class CausalModel(TransformersModel):
 
     @cached_property
     def _encoder(self) -> Encoder:
-        """Turns requests into ids; needs the tokenizer, not the weights."""
+        """Encodes requests; needs the tokenizer, not the weights."""
         return make_encoder(Encoder, self.checkpoint, self.arguments)
 
     @property
@@ -101,16 +104,16 @@ class CausalModel(TransformersModel):
         return self._encoder.rules.tokenizer
 
     def render(self, prompt: Prompt) -> str | None:
-        """The prompt as text, by the chat template; needs no weights."""
+        """The prompt as text, with the chat template applied; needs no weights."""
         return self._encoder.render(prompt)
 
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
-        """Scores continuations and whole texts together, then writes."""
+        """Scores continuations and whole texts, then generates."""
         if not self.capabilities.kinds:
             yield from ((index, self._refusal()) for index in range(len(requests)))
             return
         job = self._encoder.encode(requests)
-        yield from job.settled
+        yield from job.answered
         if not job.texts and not job.whole_texts and not job.prompts:
             return
         engine = self._loaded()
@@ -119,10 +122,10 @@ class CausalModel(TransformersModel):
             text_generator = TextGenerator(
                 engine.network, self._encoder.rules.tokenizer, self.arguments.think_end_token
             )
-            yield from engine.write(job.prompts, text_generator)
+            yield from engine.generate(job.prompts, text_generator)
 
     def _loaded(self) -> Engine:
-        """The network, loaded and tried at first use."""
+        """The engine, loaded and probed on first use."""
         if self._engine is None:
             require_transformers(f'loading "{self.arguments.pretrained}"')
             device, notice = choose_device(self.device)
@@ -130,25 +133,27 @@ class CausalModel(TransformersModel):
             network = load_network(self.checkpoint, self.arguments, device)
             self._parameters = network.module.num_parameters()
             choice = self._choose_engine(network)
-            release_memory()  # the logits that were compared
+            release_memory()  # logits of the probe
             for topic, text in (("device", notice), ("bos", missing_bos(self._encoder.rules, network.logits))):
                 if text:
                     self._notices[topic] = text
             self._engine = Engine(
-                network,
-                choice,
-                flop_rates(network.module),
-                self.arguments.arithmetic,
-                self.limit,
-                self._notices.__setitem__,
-                memory_budget(network.module, free),
+                network=network,
+                choice=choice,
+                rates=flop_rates(network.module),
+                arithmetic=self.arguments.arithmetic,
+                limit=self.limit,
+                on_notice=self._notices.__setitem__,
+                room=memory_budget(network.module, free),
             )
         return self._engine
 
     @property
     def _requested_engine(self) -> str:
-        """The engine to try. Where inputs of layers are rounded to 8 bits, the last bit of a number moves answers as
-        far as the rounding itself, so batches that come closest to lone passes are taken, unless others are asked for.
+        """The engine to try.
+
+        With 8-bit layer inputs, last-bit differences change answers as much as quantisation itself, so `auto` means
+        padded batches, which come closest to single forward passes.
         """
         return PADDED if self.engine == AUTO and self.arguments.quantize == INT8_DYNAMIC else self.engine
 
@@ -156,7 +161,7 @@ class CausalModel(TransformersModel):
         max_length = self._encoder.rules.max_length
         choice = choose_engine(network, self._requested_engine, self.arguments.arithmetic, max_length)
         if self._requested_engine != self.engine:
-            choice = replace(choice, reason=f"{INT8_DYNAMIC} answers otherwise in packs")
+            choice = replace(choice, reason=f"{INT8_DYNAMIC} gives other answers in packed sequences")
         if choice.engine == PADDED and self._depends_on_batches:
             max_difference, tokens = padding_noise(network, max_length)
             choice = replace(choice, max_difference=max_difference)
@@ -167,37 +172,37 @@ class CausalModel(TransformersModel):
 
     def _refusal(self) -> Failure:
         name, kind = self.arguments.pretrained, self.capabilities.family
-        message = f'"{name}" is an {kind} model; a causal language model is needed here'
+        message = f'"{name}" is an {kind} model; expected a causal language model'
         return Failure("unsupported", message, retryable=False)
 
     @property
     def _recipe(self) -> RecipeMaker:
-        return partial(text_recipe, self._encoder)
+        return partial(text_recipe, TextRecipe, self._encoder)
 
     def view(self, request: Request) -> TokenView:
-        """A request as the model sees it; needs no weights."""
+        """A request as token ids and pieces; needs no weights."""
         return token_view(self._encoder, request)
 
     def workload(self, requests: Sequence[Request]) -> Workload:
-        """What these requests would take; needs no weights."""
+        """Forecasts tokens, FLOPs, time and memory of some requests; needs no weights."""
         shares = may_share_prefixes(self._requested_engine, self.arguments.arithmetic)
         return forecast(self._encoder.encode(requests), self.checkpoint, self.arguments, self.device, shares)
 
     def watch(self, listener: Callable[[Progress], None]) -> None:
-        """Has a listener told of progress during `respond`; the first report comes when the weights are loaded."""
+        """Sets a listener for progress during `respond`; the first report comes when the weights are loaded."""
         self._listener = listener
 
     @property
-    def account(self) -> Meter | None:
-        """What the last `respond` has cost; None before the first."""
+    def meter(self) -> Meter | None:
+        """Token and FLOP counts of the last `respond`; None before the first."""
         return None if self._engine is None else self._engine.meter
 
     def description(self) -> Mapping[str, Any]:
-        """How the model was asked in the last `respond`; nothing before the weights were loaded."""
+        """How the last `respond` was executed, for the record; empty before the weights are loaded."""
         return {} if self._engine is None else self._engine.description()
 
     def close(self) -> None:
-        """Lets go of the weights; asked again, they are loaded again."""
+        """Releases the weights; the next request loads them again."""
         if self._engine is not None:
             self._engine.close()
             self._engine = None

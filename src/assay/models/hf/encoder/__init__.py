@@ -1,1 +1,1 @@
-"""Encoders (BERT kind): classifier heads and masked language models."""
+"""Encoders such as BERT: classifier, multiple-choice and span heads, their training, and masked language models."""

@@ -1,8 +1,7 @@
-"""Requests for heads as rows of tokens, the same when a model is asked and when it is trained.
+"""Encoded requests for encoder heads, the same for inference and training.
 
-Takes a `Classification`, `ChoiceSelection` or `SpanExtraction` and a tokenizer of transformers; gives the rows that an
-encoder reads, with the tokenizer's own special tokens, and how many tokens had to be cut. Needs neither weights nor
-torch.
+Takes a `Classification`, `ChoiceSelection` or `SpanExtraction` and a transformers tokenizer; gives rows of token ids
+with the tokenizer's own special tokens, and the number of truncated tokens. Needs neither weights nor torch.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from assay.core.requests import ChoiceSelection, Classification, SpanExtraction
 
 HeadRequest = Classification | ChoiceSelection | SpanExtraction
 
-# Tokens of context that two neighbouring windows share, as in transformers' own examples of question answering.
+# Context tokens shared by neighbouring windows, as in transformers' question-answering examples.
 STRIDE = 128
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class PairTokenizer(Protocol):
-    """What is used of a transformers tokenizer to encode texts and pairs of texts."""
+    """The interface used of a transformers tokenizer to encode texts and pairs of texts."""
 
     @property
     def is_fast(self) -> bool: ...
@@ -38,15 +37,15 @@ class PairTokenizer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HeadRow:
-    """One row that an encoder reads.
+    """One input row of an encoder.
 
     Attributes:
-        ids: the tokens.
-        type_ids: 0 for tokens of the first text, 1 for those of the second, where the tokenizer tells them apart.
-        offsets: of a span request, where each token stands in the context, as (start, end) in characters; None for
-            tokens outside of it. Empty for other requests.
-        first_context_token: place of the first token of the context; the row's length where it holds none.
-        null_token: place of the token that stands for "no answer": CLS, or the first where there is none.
+        ids: token ids.
+        type_ids: 0 for tokens of the first text, 1 for the second, if the tokenizer distinguishes them.
+        offsets: for a span request, the (start, end) characters of each token in the context; None for tokens outside
+            it. Empty for other requests.
+        first_context_token: position of the first context token; the row's length if there is none.
+        null_token: position of the token for "no answer": CLS, or the first token if there is no CLS.
     """
 
     ids: tuple[int, ...]
@@ -62,18 +61,17 @@ class HeadRow:
 
 @dataclass(frozen=True, slots=True)
 class HeadInput:
-    """All rows of a request: one, one per choice, or the windows over a context; and how many tokens were cut."""
+    """All rows of a request: one, one per choice, or the windows over a context; and the number of truncated tokens."""
 
     rows: tuple[HeadRow, ...]
     truncated: int = 0
 
 
 def encode_head(tokenizer: PairTokenizer, request: HeadRequest, max_length: int) -> HeadInput:
-    """The rows of a request, none longer than `max_length`.
+    """The rows of a request, at most `max_length` tokens each.
 
     Raises:
-        ModelError: where `max_length` leaves no room for text, and for a span when the tokenizer cannot tell where its
-            tokens stand.
+        ModelError: if `max_length` leaves no room for text, or a span is requested and the tokenizer has no offsets.
     """
     if max_length <= tokenizer.num_special_tokens_to_add(pair=True) + 1:
         found = f"{max_length} tokens leave no room for a pair of texts between the special tokens"
@@ -88,7 +86,7 @@ def encode_head(tokenizer: PairTokenizer, request: HeadRequest, max_length: int)
 def pad_rows(
     rows: Sequence[HeadRow], pad_id: int, takes_types: bool, pad_type_id: int = 0
 ) -> dict[str, list[list[int]]]:
-    """Rows padded on the right to one length, under the names that models of transformers take them by."""
+    """Rows padded on the right to equal length, under transformers' input names."""
     longest = max(row.length for row in rows)
     gaps = [longest - row.length for row in rows]
     pairs = list(zip(rows, gaps, strict=True))
@@ -102,7 +100,7 @@ def pad_rows(
 
 
 def clean_text(text: str) -> str:
-    """Lone surrogates, which tokenizers refuse, as U+FFFD; every character keeps its place."""
+    """Replaces lone surrogates, which tokenizers reject, by U+FFFD; character offsets do not change."""
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
@@ -119,15 +117,15 @@ def _encode_choice(tokenizer: PairTokenizer, question: str, choice: str, max_len
 def _encode(
     tokenizer: PairTokenizer, first: str, second: str | None, max_length: int, rule: str = "longest_first"
 ) -> tuple[HeadRow, int]:
-    """A text or a pair as a row, and the number of tokens that were cut to make it fit."""
+    """A text or a pair as a row, and the number of truncated tokens."""
     texts = clean_text(first), None if second is None else clean_text(second)
-    # verbose=False: the tokenizer's own warning about long texts; what is cut is counted and shown by us.
+    # verbose=False silences the warning about long texts; truncation is counted and reported elsewhere.
     whole = tokenizer(*texts, return_token_type_ids=True, verbose=False)
     excess = len(whole["input_ids"]) - max_length
     if excess <= 0:
         return _row(whole), 0
     if rule == "only_first" and len(_bare_ids(tokenizer, texts[0])) <= excess:
-        rule = "longest_first"  # the second alone is too long: cutting all of the first would not do
+        rule = "longest_first"  # the second alone is too long: truncating only the first is not enough
     cut = tokenizer(*texts, return_token_type_ids=True, verbose=False, truncation=rule, max_length=max_length)
     row = _row(cut)
     return row, len(whole["input_ids"]) - row.length
@@ -142,38 +140,38 @@ def _bare_ids(tokenizer: PairTokenizer, text: str) -> list[int]:
 
 
 def _encode_span(tokenizer: PairTokenizer, request: SpanExtraction, max_length: int) -> HeadInput:
-    """Windows over the context behind the question; where more than half the room would go to the question, it is cut.
+    """Windows over the context after the question, which is truncated if it takes more than half of the row.
 
-    Neighbouring windows share tokens, so that an answer at the end of one is whole in the next.
+    Neighbouring windows overlap, so that an answer at the end of one is complete in the next.
     """
     if not tokenizer.is_fast:
-        found = "the tokenizer does not say where its tokens stand in a text, so no span can be cut from it"
+        found = "the tokenizer does not report character offsets, so answer spans cannot be extracted"
         raise ModelError(Fault("span request", found, "a fast tokenizer (tokenizer.json)"))
     question, context = clean_text(request.question), clean_text(request.context)
     room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
-    asked = len(_bare_ids(tokenizer, question))
-    if asked > room // 2 and asked + len(_bare_ids(tokenizer, context)) > room:
+    question_length = len(_bare_ids(tokenizer, question))
+    if question_length > room // 2 and question_length + len(_bare_ids(tokenizer, context)) > room:
         question = _shortened(tokenizer, question, room // 2)
-    kept = len(_bare_ids(tokenizer, question))
+    cut_length = len(_bare_ids(tokenizer, question))
     encoded = tokenizer(
         question,
         context,
         truncation="only_second",
         max_length=max_length,
-        stride=min(STRIDE, (room - kept) // 2),
+        stride=min(STRIDE, (room - cut_length) // 2),
         return_overflowing_tokens=True,
         return_offsets_mapping=True,
         return_token_type_ids=True,
         verbose=False,
     )
     rows = tuple(_window(tokenizer, encoded, number) for number in range(len(encoded["input_ids"])))
-    return HeadInput(rows, asked - kept)
+    return HeadInput(rows, question_length - cut_length)
 
 
 def _shortened(tokenizer: PairTokenizer, text: str, most: int) -> str:
-    """The beginning of a text that is at most so many tokens long."""
+    """The longest prefix of a text with at most `most` tokens."""
     offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
-    # A text cut between two tokens may be encoded with more: then less of it is kept.
+    # A text cut between two tokens may encode to more tokens; then try a shorter prefix.
     for count in range(most, 0, -1):
         short = text[: offsets[count - 1][1]]
         if len(_bare_ids(tokenizer, short)) <= most:

@@ -1,6 +1,6 @@
-"""Requests put to a head: rows of all requests go through the encoder longest first, equal rows once.
+"""Inference with an encoder head: rows of all requests, longest first, equal rows once.
 
-Takes requests by place; gives answers as the last row of each is read.
+Takes requests by index; gives each answer when its last row has been computed.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from assay.core.label_mapping import label_indices, unknown_labels_message
 from assay.core.requests import ChoiceSelection, Classification, Request, SpanExtraction
 from assay.core.responses import Failure, Output, unsupported
-from assay.models.hf.batching import Batching, attempt
 from assay.models.hf.encoder.head_encoding import HeadInput, HeadRequest, HeadRow, PairTokenizer, encode_head
 from assay.models.hf.encoder.head_outputs import HeadPredictor
 from assay.models.hf.encoder.heads import HeadKind
 from assay.models.hf.encoder.network import EncoderNetwork
+from assay.models.inference.batching import Batching, attempt
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Requests that are encoded together: enough to sort by length, few enough to be answered soon and to hold.
+# Requests encoded together: enough to sort by length, few enough for memory and early answers.
 REQUESTS_PER_CHUNK = 1024
 
 Answer = tuple[int, Output | Failure]
@@ -31,7 +31,7 @@ RowKey = tuple[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(slots=True)
 class PendingRequest:
-    """A request, its rows, and their logits as far as they are known."""
+    """A request, its rows, and the logits computed so far."""
 
     index: int
     request: HeadRequest
@@ -41,7 +41,7 @@ class PendingRequest:
 
 @dataclass(slots=True)
 class SharedRow:
-    """A distinct row and all who asked for it, each with the row's number among its own."""
+    """A distinct row and the requests that use it, each with the row's number in that request."""
 
     row: HeadRow
     users: list[tuple[PendingRequest, int]] = field(default_factory=list)
@@ -53,9 +53,9 @@ class HeadEncoder:
 
     Attributes:
         tokenizer: the tokenizer.
-        max_length: most tokens that the model reads at once.
-        head: which head it has.
-        labels: names of its outputs, of a classification head.
+        max_length: maximum sequence length in tokens.
+        head: the kind of head.
+        labels: names of the outputs of a classification head.
     """
 
     tokenizer: PairTokenizer
@@ -79,7 +79,7 @@ class HeadEncoder:
 
 
 def share_rows(pending: Sequence[PendingRequest]) -> list[SharedRow]:
-    """Every distinct row, longest first; ties by ids, so the order of asking changes nothing."""
+    """Every distinct row, longest first; ties by ids, so the order of requests has no effect."""
     found: dict[RowKey, SharedRow] = {}
     for entry in pending:
         for number, row in enumerate(entry.read.rows):
@@ -90,7 +90,7 @@ def share_rows(pending: Sequence[PendingRequest]) -> list[SharedRow]:
 def run_head(
     pending: Sequence[PendingRequest], network: EncoderNetwork, reader: HeadPredictor, batching: Batching
 ) -> Iterator[Answer]:
-    """Answers as they are complete; a row that cannot be read fails the requests that need it."""
+    """Answers as they complete; a failed row fails the requests that need it."""
     failed: set[int] = set()
 
     def work(batch: Sequence[SharedRow]) -> list[Tensor]:
@@ -107,7 +107,7 @@ def run_head(
 
 
 def _complete(shared: SharedRow, table: Tensor, reader: HeadPredictor) -> Iterator[Answer]:
-    """Answers to requests that waited for this row only."""
+    """Answers to requests for which this was the last row."""
     for entry, number in shared.users:
         entry.logits[number] = table
         if len(entry.logits) == len(entry.read.rows):

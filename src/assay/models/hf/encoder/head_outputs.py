@@ -1,6 +1,6 @@
-"""From a head's logits to answers: probabilities of labels and choices, and the words of a span.
+"""From a head's logits to answers: log-probabilities of labels and choices, and answer spans.
 
-Takes a request, its rows and their logits; gives an output, or a failure where the numbers are no numbers.
+Takes a request, its rows and their logits; gives an output, or a failure if logits are not finite.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from assay.core.label_mapping import label_indices
 from assay.core.requests import Classification, SpanExtraction
 from assay.core.responses import Failure, LabelScores, Text
 from assay.models.hf.encoder.head_encoding import HeadInput, HeadRequest, HeadRow
-from assay.models.hf.likelihood import NOT_FINITE
+from assay.models.inference.likelihood import NOT_FINITE
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HeadPredictor:
-    """Reads the logits of one model.
+    """Converts the logits of one model into outputs.
 
     Attributes:
         labels: names of the outputs of a classification head.
-        max_span: most tokens of a span.
+        max_span: maximum answer span in tokens.
     """
 
     labels: tuple[str, ...]
     max_span: int
 
     def answer(self, request: HeadRequest, read: HeadInput, logits: Sequence[Tensor]) -> LabelScores | Text | Failure:
-        """What the head says; `logits` are those of the request's rows, in order."""
+        """The head's output; `logits` belong to the request's rows, in order."""
         if not all(bool(table.isfinite().all()) for table in logits):
             return NOT_FINITE
         if isinstance(request, SpanExtraction):
@@ -44,7 +44,7 @@ class HeadPredictor:
 
 
 def _scores(logits: Sequence[Tensor], read: HeadInput) -> LabelScores:
-    """A softmax over the labels or choices that are asked for, and no others."""
+    """Log-softmax over the requested labels or choices only."""
     import torch
 
     scores = tuple(torch.stack(list(logits)).log_softmax(dim=-1).tolist())
@@ -53,7 +53,7 @@ def _scores(logits: Sequence[Tensor], read: HeadInput) -> LabelScores:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span of a window: its score (the sum of its start's and its end's logit), and its first and last token."""
+    """A span in a window: its score (start logit + end logit), and its first and last token."""
 
     score: float
     first: int
@@ -61,9 +61,9 @@ class Span:
 
 
 def best_span(context: str, row: HeadRow, logits: Tensor, max_span: int) -> Span | None:
-    """The span of the highest score in a window, the first of equals; None where the window holds no words.
+    """The highest-scoring span in a window, the first of equals; None if the window has no words.
 
-    Tokens of white space alone neither begin nor end a span, so that every span has words.
+    Whitespace-only tokens neither begin nor end a span, so that every span contains a word.
     """
     import torch
 
@@ -71,7 +71,7 @@ def best_span(context: str, row: HeadRow, logits: Tensor, max_span: int) -> Span
     if bool(outside.all()):
         return None
     starts, ends = logits.masked_fill(outside, -torch.inf)
-    # Row i holds the ends that a span from token i may have.
+    # Row i contains the possible ends of a span that starts at token i.
     reach = torch.cat((ends, ends.new_full((max_span - 1,), -torch.inf))).unfold(0, max_span, 1)
     sums = starts.unsqueeze(1) + reach
     first, width = divmod(int(sums.argmax()), max_span)
@@ -79,10 +79,10 @@ def best_span(context: str, row: HeadRow, logits: Tensor, max_span: int) -> Span
 
 
 def span_text(request: SpanExtraction, read: HeadInput, logits: Sequence[Tensor], max_span: int) -> Text | Failure:
-    """The best span over all windows, or an empty text where "no answer" is likelier.
+    """The best span over all windows, or an empty text if "no answer" scores higher.
 
-    No answer has the score of CLS as start and end, the lowest over all windows: a context lacks the answer only if
-    each of its windows does (Devlin et al. 2019, for SQuAD 2.0).
+    The score of "no answer" is that of CLS as start and end, minimised over all windows: a context lacks the answer
+    only if each of its windows does (Devlin et al. 2019, for SQuAD 2.0).
     """
     found = [best_span(request.context, row, table, max_span) for row, table in zip(read.rows, logits, strict=True)]
     spans = [(span, row) for span, row in zip(found, read.rows, strict=True) if span is not None]
@@ -95,6 +95,6 @@ def span_text(request: SpanExtraction, read: HeadInput, logits: Sequence[Tensor]
     if request.may_lack and null > best.score:
         return nothing
     start, end = row.offsets[best.first], row.offsets[best.last]
-    assert start is not None and end is not None  # best_span takes tokens of the context only
+    assert start is not None and end is not None  # best_span uses context tokens only
     text = request.context[start[0] : end[1]].strip()
     return Text(text, token_count=best.last - best.first + 1, prompt_tokens=seen, truncated=read.truncated)

@@ -1,6 +1,6 @@
-"""The heads of encoders: which one a checkpoint has, what it answers, and what its outputs are called.
+"""Encoder heads: which head a checkpoint has, its request kinds, and the names of its outputs.
 
-Takes config.json and the user's arguments; gives a `Head`, or an error. Imports neither torch nor transformers.
+Takes config.json and the model arguments; gives a `HeadKind`, or an error. Imports neither torch nor transformers.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 from assay.core.errors import Fault, ModelError
 from assay.core.requests import ChoiceSelection, Classification, Loglikelihood, RollingLoglikelihood, SpanExtraction
-from assay.models.hf.arguments import ORIGINAL, CausalArguments
-from assay.models.hf.checkpoint import ENCODER_TYPES
+from assay.models.loading.arguments import ORIGINAL, CausalArguments
+from assay.models.loading.checkpoint import ENCODER_TYPES
 
-# Most tokens of a span (Devlin et al. 2019, in their code for SQuAD).
+# Maximum answer span in tokens (Devlin et al. 2019, in their code for SQuAD).
 MAX_SPAN = 30
 
 
@@ -23,8 +23,8 @@ class HeadKind:
     """A kind of head.
 
     Attributes:
-        name: what it is, in words.
-        loader: transformers' class that loads encoders with it.
+        name: description for messages.
+        loader: transformers auto class that loads encoders with this head.
         kinds: request kinds that it answers.
     """
 
@@ -46,15 +46,15 @@ HEADS = {
     "ForQuestionAnswering": SPANS,
     "ForQuestionAnsweringSimple": SPANS,
     "ForMaskedLM": MASKED,
-    # The next-sentence head beside it goes unused.
+    # The next-sentence head beside it is unused.
     "ForPreTraining": MASKED,
 }
-# What they call so is a head that tells real tokens from replaced ones.
+# Here ForPreTraining is a replaced-token discriminator, not a masked language model.
 DISCRIMINATORS = ("ElectraForPreTraining", "FunnelForPreTraining")
 
 
 def find_head(config: Mapping[str, Any]) -> HeadKind | None:
-    """The head that a configuration names; None for an encoder alone, and for a head that answers nothing here."""
+    """The head named in the configuration; None for an encoder without one, or with an unsupported head."""
     for name in config.get("architectures") or ():
         for ending, head in HEADS.items():
             if name.endswith(ending) and name not in DISCRIMINATORS:
@@ -63,12 +63,12 @@ def find_head(config: Mapping[str, Any]) -> HeadKind | None:
 
 
 def can_take_head(config: Mapping[str, Any]) -> bool:
-    """Whether a checkpoint without a known head is an encoder that can be given one."""
+    """Whether a checkpoint without a supported head is an encoder that a new head can be trained on."""
     return config.get("model_type") in ENCODER_TYPES
 
 
 def head_labels(config: Mapping[str, Any], args: CausalArguments) -> tuple[str, ...]:
-    """Names of a classification head's outputs: the user's, else the configuration's; empty for other heads."""
+    """Output names of a classification head: the user's, else the configuration's; empty for other heads."""
     if find_head(config) is not LABELS:
         return ()
     return args.labels if args.labels is not None else _own_labels(config)
@@ -78,12 +78,12 @@ def _own_labels(config: Mapping[str, Any]) -> tuple[str, ...]:
     named = config.get("id2label")
     if isinstance(named, Mapping) and named:
         return tuple(str(name) for _, name in sorted(named.items(), key=lambda item: int(item[0])))
-    # transformers leaves out what is its default.
+    # transformers omits default values.
     return tuple(f"LABEL_{place}" for place in range(int(config.get("num_labels") or 2)))
 
 
 def head_settings(config: Mapping[str, Any], args: CausalArguments) -> dict[str, Any]:
-    """What the user said of the head that changes its answers, for the fingerprint."""
+    """Head arguments that change answers, for the fingerprint."""
     head = find_head(config)
     if head is LABELS and args.labels is not None:
         return {"labels": list(args.labels)}
@@ -93,10 +93,10 @@ def head_settings(config: Mapping[str, Any], args: CausalArguments) -> dict[str,
 
 
 def check_head(head: HeadKind | None, config: Mapping[str, Any], args: CausalArguments) -> None:
-    """Fails for a head that gives one number, and for arguments that are about another head.
+    """Rejects regression heads, and arguments that belong to another head.
 
     Raises:
-        ModelError: with every fault.
+        ModelError: lists every fault.
     """
     names = ", ".join(config.get("architectures") or [str(config.get("model_type"))])
     faults = []
@@ -113,7 +113,7 @@ def check_head(head: HeadKind | None, config: Mapping[str, Any], args: CausalArg
 def _label_faults(config: Mapping[str, Any], args: CausalArguments) -> list[Fault]:
     own = _own_labels(config)
     if len(own) < 2 or config.get("problem_type") == "regression":
-        found = "its head gives one number for a text (regression), not a score for each of several labels"
+        found = "its head is a regression head with one output, not a classification head"
         return [Fault(args.pretrained, found, "a classification head with two outputs or more")]
     if args.labels is not None and len(args.labels) != len(own):
         found = f"names {len(args.labels)} labels, the head has {len(own)} outputs: {', '.join(own)}"

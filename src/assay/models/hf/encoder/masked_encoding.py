@@ -1,4 +1,4 @@
-"""Requests as a masked language model sees them: whole rows, and which tokens are hidden to score which.
+"""Encoded requests of masked language models: rows of ids, and the positions to mask for each scored token.
 
 Takes `Loglikelihood` and `RollingLoglikelihood` requests; gives windows of ids, or refusals. Needs no weights.
 """
@@ -12,11 +12,11 @@ from typing import Any, cast
 from assay.core.errors import Fault, ModelError
 from assay.core.requests import Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, unsupported
-from assay.models.hf.arguments import ORIGINAL, CausalArguments
-from assay.models.hf.chat import ChatRenderer, Rendered
-from assay.models.hf.decoder.network import PROBE_TEXT
 from assay.models.hf.encoder.head_encoding import clean_text
-from assay.models.hf.tokenization import TEXTS_PER_CALL, Refused, Tokenizer, as_context, join
+from assay.models.loading.arguments import ORIGINAL, CausalArguments
+from assay.models.loading.tokenizer import PROBE_TEXT
+from assay.models.tokens.chat import ChatRenderer, Rendered
+from assay.models.tokens.tokenization import TEXTS_PER_CALL, Refused, Tokenizer, as_context, join
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +24,12 @@ class Window:
     """One row with its special tokens.
 
     Attributes:
-        ids: the row, nothing hidden yet.
-        hidden: for each scored token, the places that are hidden while it is scored; its own is the first.
+        ids: the row, unmasked.
+        masked: for each scored token, the positions to mask; its own position comes first.
     """
 
     ids: tuple[int, ...]
-    hidden: tuple[tuple[int, ...], ...]
+    masked: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class MaskedText:
     """A request as windows; a continuation has one.
 
     Attributes:
-        place: place of the request.
+        index: index of the request.
         windows: its windows.
-        context: tokens that are given, special ones included where they are what a continuation stands on.
-        truncated: tokens that were cut from the prompt.
-        notes: names of oddities.
-        is_whole: whether it is a whole text, whose windows are told.
+        context: number of tokens that are not scored, special tokens of a continuation included.
+        truncated: number of prompt tokens removed.
+        notes: names of irregularities.
+        is_whole: whether it is a whole text, whose answer reports the number of windows.
     """
 
     index: int
@@ -54,13 +54,13 @@ class MaskedText:
 
     @property
     def size(self) -> int:
-        """Tokens of all rows that scoring it takes."""
-        return sum(len(window.ids) * len(window.hidden) for window in self.windows)
+        """Number of tokens in all rows needed to score it."""
+        return sum(len(window.ids) * len(window.masked) for window in self.windows)
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """A text's tokens, and for each the number of the word that it belongs to; None for none."""
+    """Tokens of a text, and for each the index of its word; None if it belongs to no word."""
 
     ids: list[int]
     words: list[int | None]
@@ -73,10 +73,10 @@ class MaskedEncoder:
     Attributes:
         tokenizer: the tokenizer.
         renderer: turns conversations into text.
-        max_length: most tokens that the model reads at once.
+        max_length: maximum sequence length in tokens.
         before: special tokens before a text.
-        after: special tokens behind it.
-        by_word: whether later tokens of a token's word are hidden with it.
+        after: special tokens after it.
+        by_word: whether the later tokens of a token's word are masked with it.
     """
 
     tokenizer: Tokenizer
@@ -101,7 +101,7 @@ class MaskedEncoder:
                 yield self._pair(index, [pieces[text] for text in texts], notes)
 
     def _render(self, request: Request) -> tuple[tuple[str, ...], tuple[str, ...]] | Failure:
-        """The texts of a request that are encoded, and notes."""
+        """The texts of a request to encode, and notes."""
         if isinstance(request, RollingLoglikelihood):
             return (request.text if request.stands_on_prefix else as_context(request.text),), ()
         if not isinstance(request, Loglikelihood):
@@ -114,14 +114,14 @@ class MaskedEncoder:
         return (as_context(prompt.text), prompt.text + request.continuation), prompt.notes
 
     def given_text(self, request: Request) -> str | None:
-        """What stands before the continuation, or the whole text, as text."""
+        """The prompt before the continuation, or the whole text."""
         if not isinstance(request, Loglikelihood):
             return request.text if isinstance(request, RollingLoglikelihood) else None
         prompt = self.renderer.render(request.prompt)
         return None if isinstance(prompt, Failure) else prompt.text
 
     def _pieces(self, texts: Iterable[str]) -> dict[str, Pieces]:
-        """Tokens of every distinct text, without special ones."""
+        """Tokens of every distinct text, without special tokens."""
         distinct = list(dict.fromkeys(texts))
         found: dict[str, Pieces] = {}
         for start in range(0, len(distinct), TEXTS_PER_CALL):
@@ -133,26 +133,28 @@ class MaskedEncoder:
         return found
 
     def _pair(self, index: int, texts: Sequence[Pieces], notes: tuple[str, ...]) -> MaskedText | Refused:
-        """A continuation behind its prompt, which is cut from the left where both are too long."""
+        """A continuation after its prompt, which is truncated on the left if both do not fit."""
         prompt, whole = texts
         ids, start, found = join(prompt.ids, whole.ids)
         scored, room = len(ids) - start, self.max_length - len(self.before) - len(self.after)
         if scored <= 0:
             return Refused(index, Failure("empty", "the continuation has no tokens: nothing to score", False))
         if scored > room:
-            message = f"the continuation has {scored} tokens, the model takes {room} between its special tokens"
+            message = f"the continuation has {scored} tokens, but the model takes {room} between its special tokens"
             return Refused(index, Failure("too_long", message, retryable=False))
         cut = max(len(ids) - room, 0)
         window = self._window(ids[cut:], whole.words[cut:], range(start - cut, len(ids) - cut))
         return MaskedText(index, (window,), len(window.ids) - scored, cut, (*notes, *found))
 
     def _roll(self, index: int, request: RollingLoglikelihood, text: Pieces) -> MaskedText | Refused:
-        """A whole text in windows; each token is scored in the first that holds it."""
+        """A whole text as windows; each token is scored in the first window that contains it."""
         length = self.max_length if request.windows.length is None else request.windows.length
         room = length - len(self.before) - len(self.after)
         stride = request.windows.stride
         if length > self.max_length or room < 1 or (stride or 0) > room:
-            message = f"a window of {length} tokens with a stride of {stride}: the model takes {self.max_length}"
+            message = (
+                f"a window of {length} tokens with stride {stride} does not fit: the model takes {self.max_length}"
+            )
             return Refused(index, Failure("too_long", message, retryable=False))
         given = 0 if request.stands_on_prefix else min(len(text.ids), 1)
         step = max(room - request.overlap, 1) if stride is None else stride
@@ -165,7 +167,7 @@ class MaskedEncoder:
         return MaskedText(index, tuple(windows), context, is_whole=True)
 
     def _window(self, ids: Sequence[int], words: Sequence[int | None], scored: range) -> Window:
-        """A row between its special tokens, with `scored` places of `ids` to be hidden in turn."""
+        """A row between its special tokens; the `scored` positions of `ids` are masked in turn."""
         shift = len(self.before)
 
         def later(index: int) -> Iterator[int]:
@@ -175,19 +177,19 @@ class MaskedEncoder:
                     return
                 yield other
 
-        hidden = (tuple(shift + other for other in (index, *later(index))) for index in scored)
-        return Window((*self.before, *ids, *self.after), tuple(hidden))
+        masked = (tuple(shift + other for other in (index, *later(index))) for index in scored)
+        return Window((*self.before, *ids, *self.after), tuple(masked))
 
 
 def make_masked_encoder(tokenizer: Tokenizer, max_length: int, args: CausalArguments) -> MaskedEncoder:
     """The encoder of a masked language model.
 
     Raises:
-        ModelError: for a tokenizer without what is needed.
+        ModelError: if the tokenizer has no mask token, or no word ids where `pll` needs them.
     """
     by_word = (args.pll or ORIGINAL) != ORIGINAL
     if by_word and not getattr(tokenizer, "is_fast", False):
-        found = "the tokenizer does not say which word a token belongs to"
+        found = "the tokenizer does not report which word a token belongs to"
         raise ModelError(Fault("model_args.pll", found, f"a fast tokenizer (tokenizer.json), or pll={ORIGINAL}"))
     mask_id(tokenizer, args)
     framed, bare = (tokenizer([PROBE_TEXT], add_special_tokens=flag)["input_ids"][0] for flag in (True, False))
@@ -197,7 +199,7 @@ def make_masked_encoder(tokenizer: Tokenizer, max_length: int, args: CausalArgum
 
 
 def mask_id(tokenizer: Tokenizer, args: CausalArguments) -> int:
-    """The token that hides another."""
+    """The id of the mask token."""
     found = getattr(tokenizer, "mask_token_id", None)
     if found is None:
         raise ModelError(Fault(args.pretrained, "its tokenizer has no mask token", "the tokenizer it was trained with"))

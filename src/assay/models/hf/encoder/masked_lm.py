@@ -1,7 +1,8 @@
-"""Pseudo-log-likelihoods of masked language models: each token is hidden in turn and scored from all the others.
+"""Pseudo-log-likelihoods of masked language models: each token is masked in turn and scored given all others.
 
-Takes encoded texts and a loaded network; gives (place, Logprob | Failure) as texts finish. Equal rows go once:
-choices of one token share theirs. The measure is that of Salazar et al. 2020, of words that of Kauf and Ivanova 2023.
+Takes encoded texts and a loaded network; gives (index, Logprob | Failure) as texts finish. Equal rows are computed
+once, so single-token choices share a row. Scoring by Salazar et al. 2020; the within-word variant by Kauf and Ivanova
+2023.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from assay.core.responses import Failure, Logprob
-from assay.models.hf.batching import Batching
 from assay.models.hf.encoder.masked_encoding import MaskedText
 from assay.models.hf.encoder.network import EncoderNetwork
-from assay.models.hf.likelihood import ELEMENTS_PER_CHUNK, NOT_FINITE, Scored
+from assay.models.inference.batching import Batching
+from assay.models.inference.likelihood import ELEMENTS_PER_CHUNK, NOT_FINITE, Scored
 
-# Tokens of all rows of the texts that are scored together; a row is made for every scored token.
-PAGE_TOKENS = 1 << 21
+# Tokens in the rows of the texts scored together; every scored token needs a row.
+TOKENS_PER_CHUNK = 1 << 21
 
 
 @dataclass(slots=True)
-class Tally:
-    """A text and what is known of its tokens: (log-probability, whether it was the likeliest)."""
+class TokenScores:
+    """A text and the scores of its tokens so far: (log-probability, whether it is the argmax)."""
 
     text: MaskedText
     wanted: int
@@ -30,78 +31,78 @@ class Tally:
 
 
 @dataclass(slots=True)
-class HiddenRow:
-    """A distinct row with hidden tokens, and the tokens asked for: (whose, place in the row, token)."""
+class MaskedRow:
+    """A distinct masked row, and its target tokens: (scores of the text, position in the row, token)."""
 
     ids: tuple[int, ...]
-    targets: list[tuple[Tally, int, int]] = field(default_factory=list)
+    targets: list[tuple[TokenScores, int, int]] = field(default_factory=list)
 
 
 def score_masked(
     texts: Iterable[MaskedText], network: EncoderNetwork, mask_id: int, batching: Batching
 ) -> Iterator[Scored]:
-    """The pseudo-log-likelihood of every text."""
-    for page in _pages(texts):
-        yield from _score_page(page, network, mask_id, batching)
+    """Pseudo-log-likelihoods of all texts."""
+    for chunk in _chunks(texts):
+        yield from _score_chunk(chunk, network, mask_id, batching)
 
 
-def _pages(texts: Iterable[MaskedText]) -> Iterator[list[MaskedText]]:
-    page: list[MaskedText] = []
+def _chunks(texts: Iterable[MaskedText]) -> Iterator[list[MaskedText]]:
+    chunk: list[MaskedText] = []
     size = 0
     for text in texts:
-        if page and size + text.size > PAGE_TOKENS:
-            yield page
-            page, size = [], 0
-        page.append(text)
+        if chunk and size + text.size > TOKENS_PER_CHUNK:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(text)
         size += text.size
-    if page:
-        yield page
+    if chunk:
+        yield chunk
 
 
-def _score_page(
+def _score_chunk(
     texts: Sequence[MaskedText], network: EncoderNetwork, mask_id: int, batching: Batching
 ) -> Iterator[Scored]:
-    tallies = [Tally(text, sum(len(window.hidden) for window in text.windows)) for text in texts]
-    yield from ((tally.text.index, _logprob(tally)) for tally in tallies if not tally.wanted)
+    all_scores = [TokenScores(text, sum(len(window.masked) for window in text.windows)) for text in texts]
+    yield from ((scores.text.index, _logprob(scores)) for scores in all_scores if not scores.wanted)
     failed: set[int] = set()
 
-    def work(rows: Sequence[HiddenRow]) -> list[tuple[float, bool]]:
+    def work(rows: Sequence[MaskedRow]) -> list[tuple[float, bool]]:
         return _values(rows, network)
 
-    for rows, result in network.run(hide(tallies, mask_id), lambda row: len(row.ids), batching, work):
-        targets = [tally for row in rows for tally, _, _ in row.targets]
+    for rows, result in network.run(masked_rows(all_scores, mask_id), lambda row: len(row.ids), batching, work):
+        targets = [scores for row in rows for scores, _, _ in row.targets]
         if isinstance(result, Failure):
-            indices = {tally.text.index for tally in targets} - failed
+            indices = {scores.text.index for scores in targets} - failed
             failed |= indices
             yield from ((index, result) for index in sorted(indices))
             continue
-        for tally, value in zip(targets, result, strict=True):
-            tally.found.append(value)
-            if len(tally.found) == tally.wanted:
-                yield tally.text.index, _logprob(tally)
+        for scores, value in zip(targets, result, strict=True):
+            scores.found.append(value)
+            if len(scores.found) == scores.wanted:
+                yield scores.text.index, _logprob(scores)
 
 
-def hide(tallies: Sequence[Tally], mask_id: int) -> list[HiddenRow]:
-    """One row per distinct ids, longest first; ties by ids, so the order of asking changes nothing."""
-    found: dict[tuple[int, ...], HiddenRow] = {}
-    for tally in tallies:
-        for window in tally.text.windows:
-            for indices in window.hidden:
+def masked_rows(all_scores: Sequence[TokenScores], mask_id: int) -> list[MaskedRow]:
+    """One row per distinct masked ids, longest first; ties by ids, so the order of requests has no effect."""
+    found: dict[tuple[int, ...], MaskedRow] = {}
+    for scores in all_scores:
+        for window in scores.text.windows:
+            for indices in window.masked:
                 ids = list(window.ids)
                 for index in indices:
                     ids[index] = mask_id
-                row = found.setdefault(tuple(ids), HiddenRow(tuple(ids)))
-                row.targets.append((tally, indices[0], window.ids[indices[0]]))
+                row = found.setdefault(tuple(ids), MaskedRow(tuple(ids)))
+                row.targets.append((scores, indices[0], window.ids[indices[0]]))
     return sorted(found.values(), key=lambda row: (-len(row.ids), row.ids))
 
 
-def _values(rows: Sequence[HiddenRow], network: EncoderNetwork) -> list[tuple[float, bool]]:
-    """The log-probability of every token asked for, and whether it was the likeliest."""
+def _values(rows: Sequence[MaskedRow], network: EncoderNetwork) -> list[tuple[float, bool]]:
+    """The log-probability of every target token, and whether it is the argmax."""
     import torch
 
     wanted = [(number, index) for number, row in enumerate(rows) for _, index, _ in row.targets]
     tokens = torch.tensor([token for row in rows for _, _, token in row.targets])
-    # Choices that share a row ask for the same place of it.
+    # Choices that share a row need the same position of it.
     distinct = list(dict.fromkeys(wanted))
     lines = {pair: line for line, pair in enumerate(distinct)}
     logits = network.logits_at([row.ids for row in rows], distinct)
@@ -116,12 +117,20 @@ def _values(rows: Sequence[HiddenRow], network: EncoderNetwork) -> list[tuple[fl
     return values
 
 
-def _logprob(tally: Tally) -> Logprob | Failure:
-    # Sorted: batches bring the tokens of a text in any order.
-    total = math.fsum(sorted(value for value, _ in tally.found))
+def _logprob(scores: TokenScores) -> Logprob | Failure:
+    # Sorted, because tokens of a text arrive in any order.
+    total = math.fsum(sorted(value for value, _ in scores.found))
     if not math.isfinite(total):
         return NOT_FINITE
-    text = tally.text
-    is_greedy = all(is_best for _, is_best in tally.found)
+    text = scores.text
+    is_greedy = all(is_best for _, is_best in scores.found)
     windows = len(text.windows) or None if text.is_whole else None
-    return Logprob(total, tally.wanted, is_greedy, text.context, text.truncated, text.notes, windows)
+    return Logprob(
+        total,
+        scores.wanted,
+        is_greedy,
+        prompt_tokens=text.context,
+        truncated=text.truncated,
+        notes=text.notes,
+        windows=windows,
+    )

@@ -1,7 +1,7 @@
-"""Encoders of the `hf` model (BERT, RoBERTa and their kind): what their head was trained for is what they answer.
+"""Encoders of `hf`, such as BERT and RoBERTa; their head determines which requests they answer.
 
 Takes the same arguments as for decoders; gives a `Model` that also satisfies `ExposesTokens`, `ReportsNotices`,
-`ReportsExecution` and `Trainable`. An encoder without a head opens too, and answers nothing: it is there to be trained.
+`ReportsExecution` and `Trainable`. An encoder without a head answers no requests, but can be trained.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.protocols import TokenView
 from assay.core.requests import HEAD_KINDS, Request
 from assay.core.responses import Failure, unsupported
-from assay.models.hf import checkpoint as checkpoints
-from assay.models.hf.base import PaddedModel
-from assay.models.hf.decoder.network import load_tokenizer
 from assay.models.hf.encoder.head_encoding import PairTokenizer
+from assay.models.hf.encoder.head_examples import head_recipe
 from assay.models.hf.encoder.head_inference import REQUESTS_PER_CHUNK, Answer, HeadEncoder, PendingRequest, run_head
 from assay.models.hf.encoder.head_outputs import HeadPredictor
 from assay.models.hf.encoder.heads import MASKED, MAX_SPAN, HeadKind, check_head, find_head, head_labels, head_settings
 from assay.models.hf.encoder.masked_encoding import MaskedEncoder, MaskedText, make_masked_encoder, mask_id
 from assay.models.hf.encoder.masked_lm import score_masked
 from assay.models.hf.encoder.network import EncoderNetwork, load_encoder_network
-from assay.models.hf.tokenization import Refused, Tokenizer, show_pieces
-from assay.models.training.head_examples import head_recipe
+from assay.models.hf.transformers_model import PaddedModel
+from assay.models.loading import checkpoint as checkpoints
+from assay.models.loading.tokenizer import load_tokenizer
+from assay.models.tokens.tokenization import Refused, Tokenizer, show_pieces
 from assay.models.training.recipes import RecipeMaker
 
 if TYPE_CHECKING:
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
 
 class EncoderModel(PaddedModel[EncoderNetwork]):
-    """An encoder of transformers, with or without a head."""
+    """A transformers encoder, with or without a head."""
 
     @cached_property
     def checkpoint(self) -> checkpoints.Checkpoint:
-        """The folder and its small files; a Hub model is fetched here."""
+        """The folder and its small files; downloads a Hub model."""
         found = checkpoints.find_checkpoint(self.arguments)
         check_head(find_head(found.config), found.config, self.arguments)
         return found
 
     @cached_property
     def head(self) -> HeadKind | None:
-        """What the encoder was trained for; None for an encoder alone."""
+        """The encoder's head; None if it has none."""
         return find_head(self.checkpoint.config)
 
     @cached_property
@@ -70,7 +70,7 @@ class EncoderModel(PaddedModel[EncoderNetwork]):
 
     @property
     def max_length(self) -> int:
-        """Most tokens that it reads at once."""
+        """Maximum sequence length in tokens."""
         return checkpoints.max_length(self.checkpoint, self.arguments)
 
     @cached_property
@@ -84,7 +84,7 @@ class EncoderModel(PaddedModel[EncoderNetwork]):
         return make_masked_encoder(self.tokenizer, self.max_length, self.arguments)
 
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
-        """Answers what the head was trained for; all else is refused without loading the weights."""
+        """Answers the request kinds of the head; refuses others without loading the weights."""
         supported = [
             (index, request) for index, request in enumerate(requests) if request.kind in self.capabilities.kinds
         ]
@@ -127,14 +127,14 @@ class EncoderModel(PaddedModel[EncoderNetwork]):
 
     @property
     def _recipe(self) -> RecipeMaker:
-        """Lessons for the head that they need."""
+        """Builds the recipe for the head that the training examples need."""
         return partial(head_recipe, cast(PairTokenizer, self.tokenizer))
 
     def view(self, request: Request) -> TokenView:
-        """A request as the model sees it; needs no weights.
+        """A request as token ids and pieces; needs no weights.
 
-        Of a head, all rows one after another are the context. Of a masked language model, the tokens that are hidden in
-        turn are the continuation, and those before them the context.
+        For a head, the context is all rows one after another. For a masked language model, the masked tokens are the
+        continuation, and the tokens before them the context.
         """
         if request.kind not in self.capabilities.kinds:
             raise ModelError(Fault(f"{request.kind} request", unsupported(request.kind).message))
@@ -151,15 +151,15 @@ class EncoderModel(PaddedModel[EncoderNetwork]):
         (entry,) = self._masked_encoder.encode([request])
         if isinstance(entry, Refused):
             raise ModelError(Fault(f"{request.kind} request", entry.failure.message))
-        scored = [(window.ids, indices[0]) for window in entry.windows for indices in window.hidden]
+        scored = [(window.ids, indices[0]) for window in entry.windows for indices in window.masked]
         first = entry.windows[0] if entry.windows else None
-        context = () if first is None else first.ids[: first.hidden[0][0]]
+        context = () if first is None else first.ids[: first.masked[0][0]]
         continuation = tuple(ids[index] for ids, index in scored)
         pieces = show_pieces(self.tokenizer, context), show_pieces(self.tokenizer, continuation)
         return TokenView(context, continuation, *pieces, entry.truncated, self._masked_encoder.given_text(request))
 
     def description(self) -> Mapping[str, Any]:
-        """How the model was asked; nothing before the weights were loaded."""
+        """How requests were executed, for the record; empty before the weights are loaded."""
         if self._network is None:
             return {}
         return {"engine": "padded", "why": f"an encoder with a {self._network.head.name}"}

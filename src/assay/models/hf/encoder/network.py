@@ -1,6 +1,7 @@
-"""A loaded encoder: rows of tokens in, what its head says of each row out.
+"""A loaded encoder with its head: rows of tokens in, logits out.
 
-Takes `HeadRow`s, or bare rows of ids for a masked language model; gives logits, on the CPU where they are few.
+Takes `HeadRow`s, or rows of ids for a masked language model; gives logits, on the CPU except for masked language
+models.
 """
 
 from __future__ import annotations
@@ -12,19 +13,20 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from assay.core.responses import Failure
-from assay.models.hf.arguments import CausalArguments
-from assay.models.hf.batching import Batching, run_batches
-from assay.models.hf.checkpoint import Checkpoint
-from assay.models.hf.decoder.network import Network, load_module, quiet
 from assay.models.hf.encoder.head_encoding import HeadRow, PairTokenizer, pad_rows
 from assay.models.hf.encoder.heads import CHOICES, SPANS, HeadKind
+from assay.models.inference.batching import Batching, run_batches
+from assay.models.loading.arguments import CausalArguments
+from assay.models.loading.checkpoint import Checkpoint
+from assay.models.loading.network import Network, load_module
+from assay.models.runtime import quiet
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-# Padding changes what they say: they mix tokens by more than masked attention (Fourier transforms, convolutions,
-# pooling), or read a row's last place, filled or not.
+# Padding changes their outputs: they mix tokens by more than masked attention (Fourier transforms, convolutions,
+# pooling), or read the last position of a row, padded or not.
 PADDING_SENSITIVE = ("canine", "convbert", "fnet", "funnel", "xlnet")
 
 Item = TypeVar("Item")
@@ -37,10 +39,10 @@ class EncoderNetwork:
 
     Attributes:
         base: the transformers model and its device.
-        head: which head it has.
-        pad_id: the token that fills short rows.
-        takes_types: whether it is told which text of a pair a token is from.
-        may_pad: whether what fills a short row changes nothing in it.
+        head: the kind of head.
+        pad_id: the padding token.
+        takes_types: whether it takes token type ids.
+        may_pad: whether padding leaves the outputs of a row unchanged.
     """
 
     base: Network
@@ -56,12 +58,12 @@ class EncoderNetwork:
         batching: Batching,
         work: Callable[[Sequence[Item]], Result],
     ) -> Iterator[tuple[Sequence[Item], Result | Failure]]:
-        """Works through rows that are sorted by length, batch by batch; of one length each where padding would tell."""
+        """Processes rows sorted by length, batch by batch; batches of equal length if padding would change outputs."""
         groups = [rows] if self.may_pad else [list(group) for _, group in groupby(rows, length)]
         return chain.from_iterable(run_batches(group, length, batching, work) for group in groups)
 
     def read(self, rows: Sequence[HeadRow]) -> list[Tensor]:
-        """Logits of each row in float64: of every label, of the one choice, or of (start, end) at every token."""
+        """Logits of each row in float64: one per label, one per choice, or (start, end) per token."""
         import torch
 
         output = self._forward(rows)
@@ -72,7 +74,7 @@ class EncoderNetwork:
         return list(output.logits.float().cpu().double())
 
     def logits_at(self, rows: Sequence[Sequence[int]], wanted: Sequence[tuple[int, int]]) -> Tensor:
-        """Logits of a masked language model, of shape (wanted, vocabulary), at (row, place) pairs."""
+        """Logits of a masked language model at (row, position) pairs, of shape (wanted, vocabulary)."""
         numbers, places = (list(part) for part in zip(*wanted, strict=True))
         is_kept = False
 
@@ -81,7 +83,7 @@ class EncoderNetwork:
             is_kept = True
             return (args[0][numbers, places].unsqueeze(0),)
 
-        # Only the wanted states go on to the vocabulary, which is as much work as a small encoder itself.
+        # Only the wanted states are projected to the vocabulary, which costs as much as a small encoder itself.
         last = self.base.module.get_output_embeddings()
         hook = None if last is None else last.register_forward_pre_hook(keep)
         try:
@@ -89,7 +91,7 @@ class EncoderNetwork:
         finally:
             if hook is not None:
                 hook.remove()
-        # Some models multiply by the last layer's weights without calling it.
+        # Some models use the weights of the last layer without calling it.
         return cast("Tensor", logits[0] if is_kept else logits[numbers, places])
 
     def _forward(self, rows: Sequence[HeadRow]) -> Any:
@@ -98,7 +100,7 @@ class EncoderNetwork:
         padded = pad_rows(rows, self.pad_id, self.takes_types)
         inputs = {name: torch.tensor(values, device=self.base.device) for name, values in padded.items()}
         if self.head is CHOICES:
-            # The head gives each pair one number by itself, so pairs of all questions go side by side.
+            # The head scores each pair independently, so pairs of all questions share a batch.
             inputs = {name: values.unsqueeze(1) for name, values in inputs.items()}
         with quiet(), torch.inference_mode():
             return self.base.module(**inputs)
@@ -107,7 +109,7 @@ class EncoderNetwork:
 def load_encoder_network(
     checkpoint: Checkpoint, args: CausalArguments, device: torch.device, head: HeadKind, tokenizer: PairTokenizer
 ) -> EncoderNetwork:
-    """Loads the weights of an encoder and its head onto a device; weights that are not there are an error."""
+    """Loads an encoder and its head onto a device; missing weights are an error."""
     module = load_module(checkpoint, args, device, (head.loader, f"a complete model with its {head.name}"))
     return wrap_encoder(module, module, device, head, tokenizer)
 
@@ -115,20 +117,20 @@ def load_encoder_network(
 def wrap_encoder(
     module: Any, called: Any, device: torch.device, head: HeadKind, tokenizer: PairTokenizer
 ) -> EncoderNetwork:
-    """A network around a model that is already on its device; `called` stands for it in calls, or is the same."""
+    """Wraps a model that is already on its device; `called` is the callable used for forward passes, often the same."""
     input_rules = padding_id(module, tokenizer), takes_types(module, tokenizer)
     may_pad = getattr(module.config, "model_type", None) not in PADDING_SENSITIVE
     return EncoderNetwork(Network(called, device, {}, False), head, *input_rules, may_pad)
 
 
 def padding_id(module: Any, tokenizer: PairTokenizer) -> int:
-    """The token that fills short rows; the configuration's first: RoBERTa counts positions, BART finds ends by it."""
+    """The padding token; the configuration's first: RoBERTa derives positions from it, BART finds the end by it."""
     stated = getattr(module.config, "pad_token_id", None), getattr(tokenizer, "pad_token_id", None)
     return next((entry for entry in stated if isinstance(entry, int)), 0)
 
 
 def takes_types(module: Any, tokenizer: PairTokenizer) -> bool:
-    """Whether a model is told which text a token is from: its tokenizer says so, and it has types to tell apart."""
+    """Whether a model takes token type ids: its tokenizer provides them, and it has more than one type."""
     name = "token_type_ids"
     uses_types = (
         name in getattr(tokenizer, "model_input_names", ()) and name in inspect.signature(module.forward).parameters

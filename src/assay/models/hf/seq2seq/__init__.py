@@ -1,1 +1,1 @@
-"""Encoder-decoders (T5, BART kind)."""
+"""Encoder-decoders such as T5 and BART."""

@@ -1,7 +1,7 @@
-"""Requests as an encoder-decoder sees them: the prompt goes to the encoder, the continuation to the decoder.
+"""Encoded requests of encoder-decoders: the prompt goes to the encoder, the continuation to the decoder.
 
 Takes requests; gives encoded requests or refusals. The rules are lm-eval's for this family: both parts are encoded
-apart, the prompt with the tokenizer's special tokens, the continuation without any, so without EOS.
+separately, the prompt with the tokenizer's special tokens, the continuation without any, so without EOS.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from assay.core.requests import Request, RollingLoglikelihood
 from assay.core.responses import Failure
-from assay.models.hf.encoding import Encoder, Seen, WholeText
-from assay.models.hf.tokenization import (
+from assay.models.tokens.encoding import Encoder, TokenizedRequest, WholeText
+from assay.models.tokens.tokenization import (
     EncodedPrompt,
     EncodedText,
     Refused,
@@ -28,7 +28,7 @@ from assay.models.hf.tokenization import (
 
 NO_ROLLING = Failure(
     "unsupported",
-    "an encoder-decoder model cannot score a whole text: its decoder continues what the encoder has read",
+    "an encoder-decoder cannot score a whole text: its decoder continues the encoder's input",
     retryable=False,
 )
 
@@ -36,7 +36,7 @@ NO_ROLLING = Failure(
 class Seq2SeqEncoder(Encoder):
     """Encodes requests for one encoder-decoder model.
 
-    Of its encoded texts, the scored ids are the decoder's and those before them the encoder's.
+    In its encoded texts, the scored ids belong to the decoder and the ids before them to the encoder.
     """
 
     def split(self, pairs: Iterable[TextPair]) -> Iterator[Scorable]:
@@ -46,24 +46,24 @@ class Seq2SeqEncoder(Encoder):
         return (Refused(index, NO_ROLLING) for index, _ in requests)
 
     def fit(self, prompt: EncodedPrompt) -> EncodedPrompt | Refused:
-        """A prompt, cut to what the encoder takes; the answer has the decoder to itself."""
+        """A prompt, truncated to the encoder's maximum length; the answer has the decoder's whole length."""
         most, room = prompt.max_tokens, self.rules.max_length
         if most > room:
-            message = f"{most} new tokens are asked for, the decoder takes {room}"
+            message = f"{most} new tokens are requested, but the decoder takes {room}"
             return Refused(prompt.index, Failure("too_long", message, retryable=False))
         wide = replace(self.rules, max_length=room + most)
         return encode_prompt(wide, prompt.index, prompt.request, prompt.ids, most, prompt.notes)
 
-    def view(self, request: Request) -> Seen | Refused:
+    def view(self, request: Request) -> TokenizedRequest | Refused:
         return Refused(0, NO_ROLLING) if isinstance(request, RollingLoglikelihood) else super().view(request)
 
 
 def encode_apart(rules: TokenRules, pairs: Iterable[TextPair]) -> Iterator[Scorable]:
-    """Contexts and continuations, each encoded by itself; every distinct text once."""
-    # Trailing white space moves to the continuation here too: lm-eval does so for every family.
+    """Contexts and continuations, encoded separately; every distinct text once."""
+    # Trailing whitespace moves to the continuation here too, as in lm-eval for every family.
     parted = [(pair, as_context(pair.context)) for pair in pairs]
     moved = [pair.context[len(context) :] + pair.continuation for pair, context in parted]
-    # A context of white space alone is encoded, which may give special tokens; no context at all is not.
+    # A whitespace-only context is encoded, which may give special tokens; a missing context is not.
     contexts = encode_texts(rules, (context for pair, context in parted if pair.context))
     continuations = encode_texts(rules, moved, special=False)
     for (pair, context), continuation in zip(parted, moved, strict=True):
@@ -78,14 +78,14 @@ def _scorable(rules: TokenRules, pair: TextPair, context: Sequence[int], scored:
         if rules.prefix_id is None:
             return Refused(pair.index, no_prefix())
         context, notes = [rules.prefix_id], (*notes, "empty_prompt")
-        # As lm-eval: a continuation that begins with the prefix token gives it to the encoder.
+        # As in lm-eval: if the continuation starts with the prefix token, that token moves to the encoder.
         scored = scored[1:] if scored[:1] == context else scored
     if not scored:
         return Refused(
             pair.index, Failure("empty", "the continuation has no tokens: nothing to score", retryable=False)
         )
     if len(scored) > rules.max_length:
-        message = f"the continuation has {len(scored)} tokens, the decoder takes {rules.max_length}"
+        message = f"the continuation has {len(scored)} tokens, but the decoder takes {rules.max_length}"
         return Refused(pair.index, Failure("too_long", message, retryable=False))
     kept = context[-rules.max_length :]
     cut = len(context) - len(kept)

@@ -1,7 +1,7 @@
-"""Encoder-decoders of the `hf` model (T5, BART and their kind): the encoder reads the prompt, the decoder answers.
+"""Encoder-decoders of `hf`, such as T5 and BART: the encoder reads the prompt, the decoder answers.
 
 Takes the same arguments as for decoders; gives a `Model` that also satisfies `ExposesTokens`, `ReportsNotices`,
-`ReportsExecution` and `Trainable`. Every distinct prompt goes through the encoder once, whatever is asked of it.
+`ReportsExecution` and `Trainable`. Every distinct prompt is encoded once for all its requests.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 from assay.core.protocols import TokenView
 from assay.core.requests import Prompt, Request
 from assay.core.responses import Failure, Logprob, Output
-from assay.models.hf.base import PaddedModel
-from assay.models.hf.batching import run_batches
-from assay.models.hf.encoding import Job, make_encoder, token_view
-from assay.models.hf.generation import generate_texts
-from assay.models.hf.likelihood import Scored, ScoringRow, group_rows, score_rows
 from assay.models.hf.seq2seq.encoding import Seq2SeqEncoder
 from assay.models.hf.seq2seq.network import Memory, Seq2SeqGenerator, Seq2SeqNetwork, load_seq2seq_network
-from assay.models.hf.tokenization import EncodedPrompt, EncodedText, Tokenizer
+from assay.models.hf.seq2seq.recipe import Seq2SeqRecipe
+from assay.models.hf.transformers_model import PaddedModel
+from assay.models.inference.batching import run_batches
+from assay.models.inference.generation import generate_texts
+from assay.models.inference.likelihood import Scored, ScoringRow, group_rows, score_rows
+from assay.models.loading.tokenizer import make_encoder
+from assay.models.tokens.encoding import Job, token_view
+from assay.models.tokens.tokenization import EncodedPrompt, EncodedText, Tokenizer
 from assay.models.training.lm_recipes import text_recipe
 from assay.models.training.recipes import RecipeMaker
 
@@ -33,7 +35,7 @@ Answer = tuple[int, Output | Failure]
 
 @dataclass(slots=True)
 class ContextGroup:
-    """A distinct context and everything that is asked of it."""
+    """A distinct context and all its requests."""
 
     context: tuple[int, ...]
     texts: list[EncodedText] = field(default_factory=list)
@@ -41,12 +43,12 @@ class ContextGroup:
 
     @property
     def indices(self) -> list[int]:
-        """Where its requests stand."""
+        """Indices of its requests."""
         return [*(text.index for text in self.texts), *(prompt.index for prompt in self.prompts)]
 
 
 def group_by_context(job: Job) -> list[ContextGroup]:
-    """One question per distinct context, longest first; ties by ids, so the order of asking changes nothing."""
+    """One group per distinct context, longest first; ties by ids, so the order of requests has no effect."""
     found: dict[tuple[int, ...], ContextGroup] = {}
     for text in job.texts:
         context = text.ids[: -text.scored]
@@ -57,13 +59,13 @@ def group_by_context(job: Job) -> list[ContextGroup]:
 
 
 class EncoderDecoder(PaddedModel[Seq2SeqNetwork]):
-    """An encoder-decoder language model of transformers."""
+    """A transformers encoder-decoder language model."""
 
     _contexts = 0
 
     @cached_property
     def _encoder(self) -> Seq2SeqEncoder:
-        """Turns requests into ids; needs the tokenizer, not the weights."""
+        """Encodes requests; needs the tokenizer, not the weights."""
         return make_encoder(Seq2SeqEncoder, self.checkpoint, self.arguments)
 
     @property
@@ -71,13 +73,13 @@ class EncoderDecoder(PaddedModel[Seq2SeqNetwork]):
         return self._encoder.rules.tokenizer
 
     def render(self, prompt: Prompt) -> str | None:
-        """The prompt as text, by the chat template; needs no weights."""
+        """The prompt as text, with the chat template applied; needs no weights."""
         return self._encoder.render(prompt)
 
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
-        """Reads contexts batch by batch; of each batch scores continuations, then writes."""
+        """Encodes contexts batch by batch; for each batch scores continuations, then generates."""
         job = self._encoder.encode(requests)
-        yield from job.settled
+        yield from job.answered
         groups = group_by_context(job)
         if not groups:
             return
@@ -93,11 +95,11 @@ class EncoderDecoder(PaddedModel[Seq2SeqNetwork]):
                 yield from ((index, memory) for group in batch for index in group.indices)
                 continue
             yield from self._score(batch, memory, network)
-            yield from self._write(batch, memory, network)
+            yield from self._generate(batch, memory, network)
 
     def _score(self, batch: Sequence[ContextGroup], memory: Memory, network: Seq2SeqNetwork) -> Iterator[Scored]:
-        """The log-likelihoods of all continuations; equal decoder rows after one context are forwarded once."""
-        # A row begins with the number of its context: equal rows after different contexts are not equal.
+        """Log-likelihoods of all continuations; equal decoder rows of one context are forwarded once."""
+        # A row starts with the number of its context, so that equal continuations of different contexts differ.
         texts = [
             replace(text, ids=(number, network.start_id, *text.ids[-text.scored :]))
             for number, group in enumerate(batch)
@@ -122,7 +124,7 @@ class EncoderDecoder(PaddedModel[Seq2SeqNetwork]):
                     scored = replace(scored, prompt_tokens=lengths[index])
                 yield index, scored
 
-    def _write(self, batch: Sequence[ContextGroup], memory: Memory, network: Seq2SeqNetwork) -> Iterator[Answer]:
+    def _generate(self, batch: Sequence[ContextGroup], memory: Memory, network: Seq2SeqNetwork) -> Iterator[Answer]:
         prompts = [prompt for group in batch for prompt in group.prompts]
         tokenizer, think_end = self._encoder.rules.tokenizer, self.arguments.think_end_token
         text_generator = Seq2SeqGenerator(network.base, tokenizer, think_end, memory=memory)
@@ -133,14 +135,14 @@ class EncoderDecoder(PaddedModel[Seq2SeqNetwork]):
 
     @property
     def _recipe(self) -> RecipeMaker:
-        return partial(text_recipe, self._encoder)
+        return partial(text_recipe, Seq2SeqRecipe, self._encoder)
 
     def view(self, request: Request) -> TokenView:
-        """A request as the model sees it, the encoder's tokens as context; needs no weights."""
+        """A request as token ids and pieces, the encoder's tokens as context; needs no weights."""
         return token_view(self._encoder, request)
 
     def description(self) -> Mapping[str, Any]:
-        """How the model was asked in the last `respond`; nothing before the weights were loaded."""
+        """How the last `respond` was executed, for the record; empty before the weights are loaded."""
         if self._network is None:
             return {}
         return {"engine": "padded", "why": "an encoder-decoder", "encoded_contexts": self._contexts}

@@ -1,4 +1,4 @@
-"""A loaded encoder-decoder: contexts go through the encoder once, then rows of the decoder read its states.
+"""A loaded encoder-decoder: encodes contexts once, then decodes rows from the encoder states.
 
 Takes contexts and rows of ids; gives encoder states, logits, and inputs for transformers' `generate`.
 """
@@ -10,11 +10,12 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from assay.core.errors import Fault, ModelError
-from assay.models.hf.arguments import CausalArguments
-from assay.models.hf.checkpoint import Checkpoint
-from assay.models.hf.decoder.network import Network, load_module, quiet, wrap
-from assay.models.hf.generation import TextGenerator
-from assay.models.hf.tokenization import EncodedPrompt
+from assay.models.inference.generation import TextGenerator
+from assay.models.loading.arguments import CausalArguments
+from assay.models.loading.checkpoint import Checkpoint
+from assay.models.loading.network import Network, load_module, wrap
+from assay.models.runtime import quiet
+from assay.models.tokens.tokenization import EncodedPrompt
 
 if TYPE_CHECKING:
     import torch
@@ -25,13 +26,13 @@ KIND = ("AutoModelForSeq2SeqLM", "a complete encoder-decoder with its language-m
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What the encoder made of some contexts; padded on the right.
+    """Encoder states of some contexts; padded on the right.
 
     Attributes:
-        contexts: their ids.
+        contexts: ids of the contexts.
         ids: the same, padded.
         mask: 1 for ids, 0 for padding.
-        states: of shape (contexts, tokens, width).
+        states: encoder states of shape (contexts, tokens, width).
     """
 
     contexts: Sequence[tuple[int, ...]]
@@ -40,7 +41,7 @@ class Memory:
     states: Tensor
 
     def rows(self, numbers: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """Ids, mask and states of chosen contexts, no wider than the longest of them."""
+        """Ids, mask and states of chosen contexts, cut to the longest of them."""
         width = max(len(self.contexts[number]) for number in numbers)
         chosen = list(numbers)
         return self.ids[chosen, :width], self.mask[chosen, :width], self.states[chosen, :width]
@@ -52,20 +53,20 @@ class Seq2SeqNetwork:
 
     Attributes:
         base: the transformers model and its device.
-        start_id: the token that the decoder begins with.
+        start_id: the decoder start token.
     """
 
     base: Network
     start_id: int
 
     def encode(self, contexts: Sequence[tuple[int, ...]]) -> Memory:
-        """The encoder's states of some contexts."""
+        """Encodes some contexts."""
         import torch
 
         longest = max(len(context) for context in contexts)
         padded = [[*context, *[0] * (longest - len(context))] for context in contexts]
-        kept = [[*[1] * len(context), *[0] * (longest - len(context))] for context in contexts]
-        ids, mask = (torch.tensor(rows, device=self.base.device) for rows in (padded, kept))
+        mask_rows = [[*[1] * len(context), *[0] * (longest - len(context))] for context in contexts]
+        ids, mask = (torch.tensor(rows, device=self.base.device) for rows in (padded, mask_rows))
         with quiet(), torch.inference_mode():
             states = self.base.module.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
         return Memory(contexts, ids, mask, states)
@@ -74,10 +75,10 @@ class Seq2SeqNetwork:
         """Logits of shape (rows, positions, vocabulary).
 
         Args:
-            memory: the encoder's states.
-            rows: the number of a context in `memory`, then what the decoder reads; short rows are padded on the
-                right, where a decoder never looks.
-            positions: places in these rows, so counted from 1.
+            memory: the encoder states.
+            rows: the number of a context in `memory`, then the decoder input; short rows are padded on the right,
+                which a decoder does not attend to.
+            positions: positions in these rows, so counted from 1.
         """
         import torch
         from transformers.modeling_outputs import BaseModelOutput
@@ -98,7 +99,7 @@ class Seq2SeqNetwork:
 
 @dataclass(frozen=True, slots=True)
 class Seq2SeqGenerator(TextGenerator):
-    """A loaded encoder-decoder that writes, from contexts which the encoder has read already."""
+    """A loaded encoder-decoder that generates from contexts that are already encoded."""
 
     _: KW_ONLY
     memory: Memory
@@ -107,7 +108,7 @@ class Seq2SeqGenerator(TextGenerator):
         from transformers.modeling_outputs import BaseModelOutput
 
         ids, mask, states = self.memory.rows([self.memory.contexts.index(prompt.ids) for prompt in batch])
-        # The ids are there for settings that look at the prompt, such as encoder_repetition_penalty.
+        # The ids are for settings that depend on the prompt, such as encoder_repetition_penalty.
         read = BaseModelOutput(last_hidden_state=cast(Any, states))
         return {"input_ids": ids, "attention_mask": mask, "encoder_outputs": read}, 1
 
@@ -119,7 +120,7 @@ def load_seq2seq_network(checkpoint: Checkpoint, args: CausalArguments, device: 
 
 
 def start_token(module: Any, where: str) -> int:
-    """The token that a model's decoder begins with."""
+    """The decoder start token of a model."""
     stated = (
         getattr(module.config, "decoder_start_token_id", None),
         module.generation_config.decoder_start_token_id,
@@ -127,7 +128,7 @@ def start_token(module: Any, where: str) -> int:
     )
     start = next((entry for entry in stated if isinstance(entry, int)), None)
     if start is None:
-        found = "its configuration does not say which token the decoder starts with"
+        found = "its configuration has no decoder start token"
         hint = "Add decoder_start_token_id to its config.json"
         raise ModelError(Fault(where, found, "a decoder_start_token_id", hint))
     return start

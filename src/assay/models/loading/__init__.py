@@ -1,0 +1,1 @@
+"""From model arguments to a loaded network: checkpoint files, fingerprint, tokenizer, weights, quantisation."""

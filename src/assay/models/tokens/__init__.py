@@ -1,0 +1,1 @@
+"""Text to token ids and back: chat templates, demonstrations, tokenisation rules, and encoded requests."""

@@ -1,0 +1,82 @@
+"""Result of `assay compare`: runs compared on the same documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from assay.studies.paired.paired_values import CompareOptions, OverallScore, PairedScore, RankTable
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A run that is compared, or one task of it.
+
+    Attributes:
+        label: what to call it; differs between the systems of a comparison.
+        run: the run's name.
+        model: what the user called the model.
+        task: the task, where one was named.
+    """
+
+    label: str
+    run: str
+    model: str
+    task: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Uncompared:
+    """What some of the systems do not have in common, and why; `metric` is None for all of a task."""
+
+    task: str
+    metric: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison:
+    """Two or more runs compared.
+
+    Attributes:
+        wish: the options.
+        systems: the runs, in the order given.
+        pairs: every two systems that were compared, task by task.
+        overall: the same over all tasks, where there are several.
+        tables: ranks, where three or more systems were compared with each other.
+        tests: how many tests were corrected for.
+        notices: further information for the reader.
+        verdict: one sentence.
+        uncompared: tasks and metrics that were left out.
+    """
+
+    wish: CompareOptions
+    systems: tuple[System, ...]
+    pairs: tuple[PairedScore, ...]
+    overall: tuple[OverallScore, ...]
+    tables: tuple[RankTable, ...]
+    tests: int
+    notices: tuple[str, ...]
+    verdict: str
+    uncompared: tuple[Uncompared, ...] = ()
+
+    def is_worse(self, margin: float | None = None) -> bool:
+        """Whether any pair fails, or something could not be compared: nothing is known of that."""
+        return bool(self.uncompared) or any(self.fails(pair, margin) for pair in self.pairs)
+
+    def fails(self, pair: PairedScore, margin: float | None = None) -> bool:
+        """Whether there is a reason why a pair does not pass a gate."""
+        return bool(self.failure(pair, margin))
+
+    def failure(self, pair: PairedScore, margin: float | None = None) -> str:
+        """Why a pair fails: its second run is worse beyond chance, or, with a margin, not shown to be non-inferior.
+
+        A pair that could not be tested fails: no document in common, or a score that is infinite or undefined. So does
+        one of which either lacks answers: those that it has may be the easy ones. Empty where nothing is wrong.
+        """
+        if pair.has_too_many_missing:
+            return "too many documents have no value"
+        if margin is None or pair.margin is None:
+            return "worse beyond chance" if pair.is_worse else "could not be tested" if pair.p is None else ""
+        if pair.margin.is_not_worse is None:
+            return "the metric has no direction"
+        return "" if pair.margin.is_not_worse else f"not shown to be at most {margin:g} worse"

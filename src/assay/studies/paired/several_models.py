@@ -1,0 +1,77 @@
+"""What studies of several models share: models paired document by document, random accuracy, notices by model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from assay.core.plural import plural
+from assay.core.recorded_values import DocumentValues
+from assay.core.results import RunResult
+from assay.studies.paired.matching import SystemEntry
+from assay.studies.paired.paired_values import Comparison, OverallScore, PairedScore
+
+
+class EntryFactory:
+    """Makes entries whose documents have the same numbers wherever they have the same names.
+
+    Args:
+        task: what the entries are of, with the metric and its pipeline.
+        numbers: document → its number, filled by the way; shared by columns whose documents may be the same.
+    """
+
+    def __init__(self, task: str, metric: str, filter: str = "none", numbers: dict[str, int] | None = None) -> None:
+        self._head = (task, metric, filter, "mean")
+        self._numbers: dict[str, int] = {} if numbers is None else numbers
+
+    def entry(
+        self, model: str, documents: Sequence[str], values: Sequence[float], clusters: Sequence[str] | None
+    ) -> SystemEntry:
+        """A model's documents, their values and the cluster of each."""
+        places = [self._numbers.setdefault(name, len(self._numbers)) for name in documents]
+        return SystemEntry(model, DocumentValues(*self._head, places, values, clusters))
+
+
+def to_comparison(pair: PairedScore | OverallScore, task: str, cell: str) -> Comparison:
+    """A pair as a matrix or study tells it: first less second."""
+    gap = pair.difference
+    value, low, high = (None if end is None else -end for end in (gap.value, gap.high, gap.low))
+    p, adjusted = (1.0 if found is None else found for found in (pair.p, pair.adjusted))
+    names = (task, cell, pair.first, pair.second)
+    return Comparison(*names, value, low, high, p, adjusted, pair.test, gap.n, gap.clusters, gap.level)
+
+
+def random_accuracy(choices: Iterable[tuple[Collection[int], int]]) -> float | None:
+    """Accuracy of picking at random; None without documents.
+
+    Args:
+        choices: per document, the places of its right choices and how many choices it has.
+    """
+    shares = []
+    for right, size in choices:
+        shares.append(len({place for place in right if 0 <= place < size}) / size if size else 0.0)
+    return sum(shares) / len(shares) if shares else None
+
+
+def run_notices(result: RunResult) -> Iterator[str]:
+    """What a run of one of several models says: its notices, and what failed."""
+    yield from result.notices
+    for kind, (count, example) in result.failures.items():
+        yield f"{plural(count, 'request')} failed ({kind}: {example})"
+    for problem in result.problems:
+        yield f"not scored: {problem.text}"
+
+
+def named_notices(notices_by_model: Mapping[str, Iterable[str]]) -> list[str]:
+    """Every notice once, with the models that it is about.
+
+    Args:
+        notices_by_model: model → what its run says; models whose run says nothing, too.
+    """
+    about: dict[str, list[str]] = {}
+    for label, texts in notices_by_model.items():
+        for text in dict.fromkeys(texts):
+            about.setdefault(text, []).append(label)
+    return [
+        f"{'all models' if len(labels) == len(notices_by_model) > 1 else ', '.join(labels)}: {text}"
+        for text, labels in about.items()
+    ]
