@@ -249,6 +249,8 @@ class RankedSystem:
 
     @property
     def ranks(self) -> RankRange:
+        from assay.stats.ranking import RankRange  # numpy is loaded where a comparison is made, not for its options
+
         return RankRange(self.rank, self.last)
 
 
