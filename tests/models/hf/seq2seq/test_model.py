@@ -20,8 +20,8 @@ from assay.core.protocols import ExposesTokens, Model, ReportsExecution, Reports
 from assay.core.requests import Generation, Loglikelihood, Message, RollingLoglikelihood, Sampling
 from assay.core.responses import Failure, Logprob, Text
 from assay.models.hf.seq2seq.model import EncoderDecoder
+from assay.options.specification import make_spec
 from assay.run.open_model import arguments_notices, opened_model
-from assay.settings import make_spec
 from assay.testing.contracts import answers, check_model
 
 Opened = Callable[..., EncoderDecoder]
