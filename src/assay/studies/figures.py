@@ -207,8 +207,8 @@ def check_prompts(spec: RunSpec, flag: str, least: int) -> None:
         least: prompts that it needs.
     """
     tasks = resolve_tasks(spec, spec.tasks, open_catalog(spec.include_path)).tasks
-    prompts = [task.card.config.get("prompt") for task in tasks]
-    counts = Counter(prompt["task"] for prompt in prompts if prompt is not None)
+    variants = [task.card.variant for task in tasks]
+    counts = Counter(variant.task for variant in variants if variant is not None and variant.prompt is not None)
     if max(counts.values(), default=0) < least:
         found = "no task of the run is evaluated in several ways"
         varied = "--seeds, --orders, --draws or --prompts"
