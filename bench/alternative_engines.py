@@ -44,7 +44,8 @@ def since(started: tuple[float, float]) -> tuple[float, float]:
 
 
 def positions_of(ids: np.ndarray) -> np.ndarray:
-    return np.broadcast_to(np.arange(ids.shape[1]), ids.shape).copy()
+    positions: np.ndarray = np.broadcast_to(np.arange(ids.shape[1]), ids.shape).copy()
+    return positions
 
 
 def random_past(batch: int) -> list[np.ndarray]:
@@ -112,7 +113,8 @@ def torch_int8(options: Options) -> Engine:
     from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
 
     # One scale per tensor, the default, is far off for this model: one per row is the fair choice.
-    return stock(quantize_dynamic(loaded(options), {torch.nn.Linear: per_channel_dynamic_qconfig}))
+    quantize: Callable[..., Any] = quantize_dynamic
+    return stock(quantize(loaded(options), {torch.nn.Linear: per_channel_dynamic_qconfig}))
 
 
 def compile_anew(options: Options) -> None:
@@ -212,8 +214,10 @@ def compiled(options: Options, freeze: bool = False) -> Engine:
     torch._inductor.config.freezing = freeze
     torch._dynamo.config.cache_size_limit = 64
     torch._dynamo.config.allow_unspec_int_on_nn_module = True
-    graphs = {head: torch.compile(graph(options, head), dynamic=True) for head in (False, True)}
-    stepper = torch.compile(graph(options, True), dynamic=True)
+    graphs: dict[bool, Callable[..., Any]] = {
+        head: torch.compile(graph(options, head), dynamic=True) for head in (False, True)
+    }
+    stepper: Callable[..., Any] = torch.compile(graph(options, True), dynamic=True)
 
     def forward(ids: np.ndarray, with_logits: bool) -> Any:
         return graphs[with_logits](torch.from_numpy(ids), torch.from_numpy(positions_of(ids)))
@@ -308,6 +312,7 @@ def exported(options: Options, opset: int, with_logits: bool, with_past: bool) -
         dynamic_shapes=shapes,
         verbose=False,
     )
+    assert program is not None  # it is None where nothing is exported by dynamo
     program.save(str(path), external_data=True)
     path.with_suffix(".seconds").write_text(f"{time.perf_counter() - started:.1f}")
     return path

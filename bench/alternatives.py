@@ -77,7 +77,8 @@ def token_scores(engine: Engine, choices: Sequence[tuple[list[int], int]]) -> li
 
 
 def as_numpy(found: Any) -> np.ndarray:
-    return found.double().numpy() if hasattr(found, "double") else found
+    numbers: np.ndarray = found.double().numpy() if hasattr(found, "double") else found
+    return numbers
 
 
 @contextlib.contextmanager

@@ -49,13 +49,15 @@ WRITING.append(Setting("64 slots, plain weights", is_packed=False))
 @contextmanager
 def applied(setting: Setting) -> Iterator[None]:
     """The engine's bounds set for one run, and set back."""
-    before = memory.CPU_PACK, memory.MOST_SLOTS, tuning.PACKED_PART, memory.WORTH_PACKING
+    part = vars(tuning)["PACKED_PART"]
+    before = memory.CPU_PACK, memory.MOST_SLOTS, memory.WORTH_PACKING
     memory.CPU_PACK, memory.MOST_SLOTS, memory.WORTH_PACKING = setting.pack, setting.slots, 1
-    tuning.PACKED_PART = before[2] if setting.is_packed else 0.0
+    vars(tuning)["PACKED_PART"] = part if setting.is_packed else 0.0
     try:
         yield
     finally:
-        memory.CPU_PACK, memory.MOST_SLOTS, tuning.PACKED_PART, memory.WORTH_PACKING = before
+        memory.CPU_PACK, memory.MOST_SLOTS, memory.WORTH_PACKING = before
+        vars(tuning)["PACKED_PART"] = part
 
 
 def resident() -> int:
@@ -129,7 +131,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=24, help="tokens to write per answer")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
-    model = open_named(NAMED_MODELS[asked.model], {}, ModelSettings())
+    model: Any = open_named(NAMED_MODELS[asked.model], {}, ModelSettings())
     scored: list[Request] = [Loglikelihood(text, " and so on") for text in texts(asked.texts, 50)]
     written: list[Request] = [Generation(text, (), asked.tokens) for text in texts(asked.prompts, 20)]
     print(f"scoring {model.workload(scored).read:,} tokens")

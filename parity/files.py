@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -186,9 +186,7 @@ def build_model(folder: Path) -> Path:
         vocab_size=258, special_tokens=["<s>", "</s>"], initial_alphabet=alphabet, show_progress=False
     )
     backend.train_from_iterator([], trainer)
-    tokenizer: Callable[..., Any] | Any = PreTrainedTokenizerFast(
-        tokenizer_object=backend, bos_token="<s>", eos_token="</s>"
-    )
+    tokenizer: Any = PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>")
     tokenizer.chat_template = (
         "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}</s>{% endfor %}"
         "{% if add_generation_prompt %}<|assistant|>{% endif %}"

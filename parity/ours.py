@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.protocols import ExposesTokens, Task
-from assay.core.requests import Generation, Loglikelihood, Request
+from assay.core.requests import Demonstrated, Generation, Loglikelihood, Request
 from assay.core.specs import LM_EVAL, ModelSettings, RunSpec
 from assay.models.registry import open_model
 from assay.options.specification import make_spec
@@ -67,6 +67,7 @@ class Renderer:
         if isinstance(request.prompt, str):
             return request.prompt
         if self._model is None:
+            assert not isinstance(request.prompt, Demonstrated)  # only a model cuts examples
             messages = [{"role": message.role, "content": message.text} for message in request.prompt]
             return conversation.render(messages, messages[-1]["role"] != "assistant")
         if self._last[0] != request.prompt:

@@ -24,7 +24,7 @@ from parity.reference import failure, load_task, manager_of, same_randomness, se
 GROUP_FIELDS = ("results", "groups", "group_subtasks", "versions", "n-shot", "higher_is_better", "n-samples")
 
 
-class ScriptedLM(LM):  # type: ignore[misc]  # lm-eval is not installed where this is checked
+class ScriptedLM(LM):
     """Answers from `parity.script`; knows the right answers of the tasks it is asked about."""
 
     def __init__(self) -> None:

@@ -154,7 +154,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "second": (lambda: run(tasks=[toy_choice_task(2), 3]), "tasks[1] is 3, an int"),
     "documents": (lambda: run(tasks=Empty()), "documents() gives None; expected a list of Document objects"),
     "document rows": (lambda: run(tasks=Untyped()), "documents()[0] is {'a': 1}, a dict; expected a list of Document"),
-    "pose": (lambda: run(tasks=BuildsNothing()), "pose() gives None for document 0; expected an Instance"),
+    "pose": (lambda: run(tasks=BuildsNothing()), "build() gives None for document 0; expected an Instance"),
     "poseless": (lambda: run(tasks=Unable()), "whose build cannot be called as build(document): too many positional"),
     "no file": (lambda: run(tasks=Path("/nope/q.yaml")), 'no file "/nope/q.yaml"'),
     # settings

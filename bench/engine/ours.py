@@ -15,7 +15,7 @@ from dataclasses import asdict
 from typing import Any
 
 from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
-from assay.core.responses import Failure, Logprob, Output
+from assay.core.responses import Failure, Logprob, Output, Text
 from assay.core.specs import ModelSettings
 from assay.models.hf.decoder.model import open_causal
 from bench.engine.channel import read_rows, serve
@@ -39,6 +39,8 @@ def as_answer(output: Output | Failure) -> dict[str, Any]:
         return {"total": output.total, "tokens": output.token_count, "is_greedy": output.is_greedy}
     if isinstance(output, Failure):
         raise ValueError(f"a request failed ({output.kind}): {output.message}")
+    if not isinstance(output, Text):
+        raise TypeError(f"a request was answered with {type(output).__name__}")
     return {"text": output.text, "tokens": output.token_count}
 
 

@@ -87,11 +87,11 @@ def comparisons_of(
     options = CompareOptions() if options is None else options
     items = []
     for place, values in enumerate(tasks):
-        entries = [
+        first, second = (
             SystemEntry(label, DocumentValues(f"task{place}", "m", "none", aggregation, range(len(own)), own, clusters))
             for label, own in zip("ab", values, strict=True)
-        ]
-        items += compare_pairs([match_documents(*entries)], True, options)
+        )
+        items += compare_pairs([match_documents(first, second)], True, options)
     return with_verdicts(with_adjusted_intervals(items, options), options)
 
 

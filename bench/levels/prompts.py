@@ -36,11 +36,11 @@ def asked(
     for prompt in range(prompts):
         chance = 1 / (1 + np.exp(-(easy + lifts[:, prompt : prompt + 1])))
         right = (generator.random((2, n)) < chance).astype(float).tolist()
-        entries = [
+        first, second = (
             SystemEntry(label, DocumentValues(f"t@p{prompt}", "acc", "none", "mean", range(n), own))
             for label, own in zip("ab", right, strict=True)
-        ]
-        columns.append(compare_pairs([match_documents(*entries)], True, CompareOptions()))
+        )
+        columns.append(compare_pairs([match_documents(first, second)], True, CompareOptions()))
     return columns
 
 
@@ -53,7 +53,7 @@ def prompt_rates(prompts: int, effect: float, evaluations: int) -> PromptRates:
         columns = asked(prompts, effect, generator)
         (score,) = overall_scores(CompareOptions(), columns)
         found.append(score.outcome != "none")
-        gaps = np.mean([item.differences for (item,) in columns], axis=0)
+        gaps = np.mean([item.differences for (item,) in columns if item.differences is not None], axis=0)
         fixed.append(sign_flip_test(gaps, None, np.random.default_rng(0)).p < ALPHA)
     shares = float(np.mean(found)), float(np.mean(fixed))
     return PromptRates(*(Rate(setting, DOCUMENTS, share, evaluations) for share in shares))

@@ -21,9 +21,9 @@ from assay.core.packages import RequiredPackage
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
 from assay.core.specs import LM_EVAL, RunSpec
-from assay.core.training import parse_fit_spec
+from assay.core.training import FitSpec, parse_fit_spec
 from assay.models.registry import is_known, resolve_model
-from assay.options.model_rows import model_rows
+from assay.options.model_rows import ModelRow, model_rows
 from assay.options.specification import fit_spec_of, make_spec, with_settings
 from assay.options.table import Settings
 from assay.report.result_files import check_output_path, write_results
@@ -34,16 +34,18 @@ from assay.run.session import Session, run
 from assay.run.show import ShownDocument, show_documents
 from assay.store.database import MEMORY
 from assay.store.store import Store, default_path
+from assay.studies.analyses import RESCORING_FEATURES, new_session
 from assay.tasks.scoring_overrides import scoring_changes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from assay.run.many import EvaluatedModel, SharedTasks
     from assay.store.trained_models import FittedModel
     from assay.studies.compare.compare_values import RunComparison
     from assay.studies.explain.explain_values import Explanation
     from assay.studies.matrix.matrix_values import Matrix
-    from assay.studies.methods.evaluate_methods import EvaluatedModel, MethodsOptions
+    from assay.studies.methods.evaluate_methods import MethodsOptions
     from assay.studies.methods.methods_values import MethodsStudy
 
 Tasks = Union[str, Path, Task, Sequence[Union[str, Path, Task]]]
@@ -143,20 +145,51 @@ def evaluate(
     spec = _make_run_spec(model, wanted, settings)
     if output_path is not None:
         check_output_path(output_path)
-    options = fit_spec_of(settings)
     with _store(store) as opened:
-        session, given = Session(spec, opened, listener, needs=needs), None if isinstance(model, str) else model
-        if options is not None:
-            from assay.run.train import fit  # most calls have no use for it
-
-            check_scoring(spec, wanted, needs)  # what scoring lacks is said before hours of training
-            fitted = fit(session, options, wanted, given)
-            own = replace(spec, model=fitted.name, model_args={})
-            session, given = Session(own, opened, listener, needs=needs), None
-        result = run(session, wanted, given)
+        session = new_session(spec, opened, listener, needs)
+        result = _trained_and_run(session, wanted, None if isinstance(model, str) else model, fit_spec_of(settings))
     if output_path is not None:
         write_results(result, output_path, log_samples or spec.options.predict_only)
     return result
+
+
+def evaluate_row(
+    row: ModelRow,
+    tasks: Tasks,
+    shared: SharedTasks,
+    store: StoreLocation = None,
+    needs: Sequence[RequiredPackage] = (),
+    listener: Listener = ignore,
+) -> RunResult:
+    """Evaluates one of several models, as `evaluate` does; all of them share the tasks, which are resolved once.
+
+    Args:
+        row: the model with its settings, see `model_rows`.
+        tasks: as in `evaluate`.
+        shared: the tasks of all models.
+        store: as in `evaluate`.
+        needs: as in `evaluate`.
+        listener: receives events.
+    """
+    wanted = _split_tasks(tasks)
+    spec = _make_run_spec(row.model or row.name, wanted, row.settings)
+    with _store(store) as opened:
+        session = new_session(spec, opened, listener, needs, shared.select)
+        return _trained_and_run(session, wanted, row.model, row.fit)
+
+
+def _trained_and_run(
+    session: Session, wanted: Sequence[str | Task], model: Model | None, options: FitSpec | None
+) -> RunResult:
+    """A run; with options of training, of the model that is trained first."""
+    if options is None:
+        return run(session, wanted, model)
+    from assay.run.train import fit  # most calls have no use for it
+
+    check_scoring(session.spec, wanted, session.needs)  # what scoring lacks is reported before hours of training
+    fitted = fit(session, options, wanted, model)
+    own = replace(session.spec, model=fitted.name, model_args={})
+    return run(new_session(own, session.store, session.listener, session.needs, session.select), wanted, None)
 
 
 @with_settings
@@ -269,7 +302,8 @@ def _evaluated_models(
     settings: Settings,
 ) -> list[EvaluatedModel]:
     """The models of a study under names that tell them apart."""
-    from assay.studies.methods.evaluate_methods import EvaluatedModel, with_methods_options
+    from assay.run.many import EvaluatedModel
+    from assay.studies.methods.evaluate_methods import with_methods_options
 
     rows = model_rows(models, settings)
     specs = [with_methods_options(make_spec(row.name, (), **row.settings), tasks, options) for row in rows]
@@ -299,8 +333,8 @@ def evaluate_matrix(
         listener: is told what happens.
         **settings: as on the command line, see `Settings`; `model_args` are for models without settings of their own.
     """
+    from assay.run.many import EvaluatedModel
     from assay.studies.matrix.fill import fill_matrix
-    from assay.studies.methods.evaluate_methods import EvaluatedModel
 
     _check_whole(settings)
     wanted = _split_tasks(tasks)
@@ -359,7 +393,7 @@ def rescore(
     if output_path is not None:
         check_output_path(output_path)
     with _store(_store_location(store, run), may_be_read_only=not complete) as opened:
-        result = rescoring.rescore(opened, _name(run), wanted, listener)
+        result = rescoring.rescore(opened, _name(run), wanted, listener, RESCORING_FEATURES)
     if output_path is not None:
         write_results(result, output_path, log_samples)
     return result
@@ -483,8 +517,13 @@ def plan_run(
     wanted = _split_tasks(tasks)
     spec = _make_run_spec(model, wanted, settings)
     with _store(store, may_be_read_only=True) as opened:
+        session, given = Session(spec, opened, listener), None if isinstance(model, str) else model
+        if detect is None:
+            return forecast(session, wanted, given)
+        from assay.studies.compare.detectable import forecast_detection  # most plans have no use for it
+
         options = DetectOptions(detect) if isinstance(detect, (int, float)) else detect
-        return forecast(Session(spec, opened, listener), wanted, None if isinstance(model, str) else model, options)
+        return forecast_detection(session, wanted, given, options)
 
 
 @with_settings

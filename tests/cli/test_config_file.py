@@ -33,13 +33,13 @@ def read(path: Path, *arguments: str) -> Any:
 def test_a_run_takes_its_options_from_the_file(cli: Cli, written: Callable[[str], Path]) -> None:
     done = cli("run", "--config", written("limit: 3\nseed: [1, 2, 3, 4]\n"))
     assert done.code == 0
-    assert "9 requests posed" in done.out
+    assert "9 requests built" in done.out
 
 
 def test_the_command_line_wins_and_says_so(cli: Cli, written: Callable[[str], Path]) -> None:
     path = written("limit: 3\n")
     done = cli("run", "--config", path, "-L", "2")
-    assert "6 requests posed" in done.out
+    assert "6 requests built" in done.out
     assert f"--config {path}: the command line overrides limit" in done.err
 
 

@@ -72,7 +72,7 @@ def test_a_mended_task_is_rescored_without_asking(cli: Cli, folder: Path) -> Non
     run(cli, folder, "colours,failing")
     (folder / "scoring.py").write_text(CODE.replace('raise RuntimeError("no labels")', "return 0.5"))
     again = run(cli, folder, "colours,failing")
-    assert again.code == 0 and "60 already known, 0 asked" in again.out
+    assert again.code == 0 and "60 already known, 0 executed" in again.out
     done = cli("rescore", "last~1")
     assert done.code == 0 and "0.5000" in done.out
 

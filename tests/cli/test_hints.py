@@ -162,9 +162,9 @@ def test_a_folder_runs_as_hf_would_and_shares_its_answers(cli: Cli, tmp_path: Pa
     words = ["--tasks", "demo_cloze", "--limit", "2"]
     assert cli("run", "--model", tmp_path / "tiny", *words).code == 0
     again = cli("run", "--model", "hf", "--model_args", f"pretrained={tmp_path / 'tiny'}", *words)
-    assert "2 already known, 0 asked" in again.out
+    assert "2 already known, 0 executed" in again.out
     both = cli("run", "--model", tmp_path / "tiny", "--model_args", "pretrained=x", *words)
-    assert "names the weights already. Leave pretrained out, or use: --model hf" in both.err
+    assert "already names the weights. Leave pretrained out, or use: --model hf" in both.err
 
 
 def test_a_gguf_file_is_a_model(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,4 +290,4 @@ def test_a_task_of_an_installed_lm_eval_is_found_without_importing_it(
 def test_models_with_commas_are_told_to_use_spaces(cli: Cli) -> None:
     said = cli("run", "--models", "dummy,ngram", "--tasks", "demo_cloze")
     assert said.code == 2
-    assert "separated by spaces: --models dummy ngram" in said.err
+    assert "Separate several models by spaces: --models dummy ngram" in said.err

@@ -118,8 +118,8 @@ def test_notices_of_several_models_name_each(cli: Cli, task_folder: Path) -> Non
     words = ["--tasks", "colours", "--include_path", task_folder, "--limit", "3"]
     out = cli("run", "--models", "ngram", "dummy", *words).out
     for model in ("ngram", "dummy"):
-        assert f"note: {model}: only a part of the documents was asked" in out
-    assert "note: only a part" in cli("run", "--model", "dummy", *words).out
+        assert f"note: {model}: evaluated only part of the documents" in out
+    assert "note: evaluated only part" in cli("run", "--model", "dummy", *words).out
 
 
 def test_figures_of_several_models_have_a_file_each(cli: Cli, task_folder: Path, tmp_path: Path) -> None:

@@ -125,13 +125,13 @@ def test_samples_that_are_not_text_are_told(run: Cli, tmp_path: Path) -> None:
 def test_samples_as_text_and_as_a_file(run: Cli, tmp_path: Path) -> None:
     (tmp_path / "places.json").write_text('{"colours": [5, 0, 5]}', encoding="utf-8")
     for given in ('{"colours": [5, 0]}', tmp_path / "places.json"):
-        assert "6 requests posed" in run("--samples", given).out
+        assert "6 requests built" in run("--samples", given).out
 
 
 def test_a_limit_is_a_count_or_a_share(run: Cli) -> None:
-    assert "9 requests posed" in run("--limit", "3").out
-    assert "15 requests posed" in run("-L", "0.25").out
-    assert "3 requests posed" in run("--limit", "1.0").out
+    assert "9 requests built" in run("--limit", "3").out
+    assert "15 requests built" in run("-L", "0.25").out
+    assert "3 requests built" in run("--limit", "1.0").out
 
 
 def test_unknown_names_of_model_and_tasks_come_together(cli: Cli) -> None:

@@ -106,7 +106,7 @@ def test_a_plugin_is_loaded_only_when_asked_for(plugin_folder: Path) -> None:
         ("acme/shout", "cannot be called with 2 arguments: too many positional arguments"),
     ],
 )
-def test_a_plugin_that_makes_no_model_is_told(plugin_folder: Path, name: str, message: str) -> None:
+def test_a_plugin_that_makes_no_model_is_reported(plugin_folder: Path, name: str, message: str) -> None:
     registry = Registry("model", TABLE, "assay.test_filters")
     with pytest.raises(UserError, match=message):
         registry.create(name, Model, {}, None)

@@ -51,8 +51,6 @@ INSIDE_FUNCTIONS = (
     "scipy",
     "gguf",
     "pyarrow",
-    "httpx",
-    "ray",
     "matplotlib",
     "sacrebleu",
     "rouge_score",

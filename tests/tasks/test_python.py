@@ -116,7 +116,7 @@ def test_answers_that_white_space_alone_makes_wrong_are_counted() -> None:
     result = assay.evaluate(ScriptedModel(lambda request: str(request.prompt)), task, store=":memory:")  # type: ignore[union-attr]
     assert result.task("t").metric("exact_match").estimate.value == 0.25
     assert result.task("t").denominators.misses_by_space == {"as-is": 2}
-    message = "t: 2 of 4 answers are right but for white space around them and count as wrong (as-is)"
+    message = "t: 2 of 4 answers are correct except for surrounding white space and count as wrong (as-is)"
     assert [notice for notice in result.notices if notice.startswith(message)]
 
 

@@ -6,22 +6,26 @@ the probability of "no answer" could give.
 
 import string
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import datasets
 import evaluate
 
 
 class SquadV2(evaluate.Metric):
-    def _info(self):
+    def _info(self) -> Any:
         text = datasets.Value("string")
         answers = {"text": [text], "answer_start": [datasets.Value("int32")]}
         prediction = {"id": text, "prediction_text": text, "no_answer_probability": datasets.Value("float32")}
         features = datasets.Features({"predictions": prediction, "references": {"id": text, "answers": answers}})
         return evaluate.MetricInfo(description=__doc__, citation="", inputs_description="", features=features)
 
-    def _compute(self, predictions, references, no_answer_threshold=1.0):
+    def _compute(
+        self, predictions: Sequence[Any], references: Sequence[Any], no_answer_threshold: float = 1.0
+    ) -> dict[str, float]:
         rows = [_row(*pair, no_answer_threshold) for pair in zip(predictions, references, strict=True)]
-        found = {}
+        found: dict[str, float] = {}
         for prefix, chosen in (
             ("", rows),
             ("HasAns_", [row for row in rows if row["has_answer"]]),
@@ -33,7 +37,7 @@ class SquadV2(evaluate.Metric):
         return found | {f"best_{name}": _best(rows, name) for name in ("exact", "f1")}
 
 
-def _row(prediction, reference, threshold):
+def _row(prediction: Mapping[str, Any], reference: Mapping[str, Any], threshold: float) -> dict[str, Any]:
     golds = [text for text in reference["answers"]["text"] if _words(text)] or [""]
     said, doubt = prediction["prediction_text"], prediction["no_answer_probability"]
     raw = {
@@ -45,26 +49,26 @@ def _row(prediction, reference, threshold):
     return {**judged, "raw": raw, "has_answer": has_answer, "doubt": doubt, "is_silent": not _words(said)}
 
 
-def _words(text):
+def _words(text: str) -> list[str]:
     bare = "".join(letter for letter in text.lower() if letter not in string.punctuation)
     return [word for word in bare.split() if word not in ("a", "an", "the")]
 
 
-def _f1(said, gold):
+def _f1(said: list[str], gold: list[str]) -> float:
     if not said or not gold:
         return float(said == gold)
     common = sum((Counter(said) & Counter(gold)).values())
     return 2 * common / (len(said) + len(gold))
 
 
-def _percent(values):
+def _percent(values: Iterable[float]) -> float:
     items = list(values)
     return 100.0 * sum(items) / len(items)
 
 
-def _best(rows, name):
+def _best(rows: Sequence[Mapping[str, Any]], name: str) -> float:
     """Silence everywhere to begin with; then answers are let through from the least doubtful on."""
-    score = best = sum(not row["has_answer"] for row in rows)
+    score = best = float(sum(not row["has_answer"] for row in rows))
     for row in sorted(rows, key=lambda row: row["doubt"]):
         score += row["raw"][name] if row["has_answer"] else -float(not row["is_silent"])
         best = max(best, score)

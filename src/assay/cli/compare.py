@@ -10,7 +10,6 @@ from pathlib import Path
 from assay.cli.progress_events import TerminalListener
 from assay.core.errors import Fault, UserError
 from assay.options.parser import CommandLine
-from assay.report.result_files import check_file, write_text
 from assay.report.terminal import ProgressView, make_console, show_written
 from assay.store.store import Store, default_path
 from assay.studies.compare.compare_report import (
@@ -32,6 +31,8 @@ def main(line: CommandLine) -> int:
     options = line.options
     gate: float | None = options.fail_if_worse
     if options.output_path:
+        from assay.report.result_files import check_file
+
         check_file(options.output_path, "--output_path")
     wanted = CompareOptions(
         tasks=tuple(options.tasks or []),
@@ -57,7 +58,10 @@ def main(line: CommandLine) -> int:
     failures = [] if gate is None else gate_lines(found, gate or None)
     for failure in failures:
         sys.stderr.write(failure + "\n")
-    if options.output_path:  # last: a file that cannot be written must not hide what the gate found
+    if options.output_path:
+        from assay.report.result_files import write_text
+
+        # Last: a file that cannot be written must not hide what the gate found
         show_written([write_text(Path(options.output_path).expanduser(), text)], make_console(stderr=True))
     return WORSE if failures else 0
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from assay.api import evaluate
+from assay.api import evaluate_row
 from assay.cli.progress_events import TerminalListener
 from assay.core.errors import AssayError, Fault, StoreError, UserError
 from assay.core.packages import RequiredPackage
@@ -21,22 +21,14 @@ from assay.options.parser import CommandLine
 from assay.options.specification import make_spec
 from assay.report.deliver import CommandOutput
 from assay.report.document_view import print_document
+from assay.report.figures.sheet import check_figure
 from assay.report.result_files import check_output_path, sample_notices, write_each, written_results
 from assay.report.safe_names import printable
 from assay.report.terminal import ProgressView, make_console, show_notices, show_result
-from assay.studies.figures import (
-    AXES,
-    PROMPTS,
-    RELIABILITY,
-    check_prompts,
-    draw,
-    figures_of,
-    needed_packages,
-    with_reliability,
-)
+from assay.run.many import SharedTasks
 
 # Option → the figure that it names a file for. `assay plot` draws the same from the record.
-_FIGURES = {"prompt_figure": PROMPTS, "axes_figure": AXES, "reliability_figure": RELIABILITY}
+_FIGURES = {"prompt_figure": "prompts", "axes_figure": "axes", "reliability_figure": "reliability"}
 # Settings that vary a run.
 _VARIED = ("fewshot_seeds", "orders", "draws", "prompts")
 
@@ -47,18 +39,18 @@ def main(line: CommandLine) -> int:
     if (options.log_samples or settings.get("predict_only")) and not options.output_path:
         flag = "--log_samples" if options.log_samples else "--predict_only"
         raise UserError(Fault(flag, "needs a place to write to", next="Add --output_path DIR"))
-    needs = needed_packages({f"--{name}": path for name in _FIGURES if (path := getattr(options, name))})
+    needs = [check_figure(path, f"--{name}") for name in _FIGURES if (path := getattr(options, name))]
     # A run makes few cycles and many long-lived values; looking through all of them for garbage takes a tenth of
     # the time of a run without a model.
     gc.set_threshold(5_000_000, 20, 20)
     show_notices([*line.notices, *interpreted_model_lines(options.model)], make_console(stderr=True))
     if options.output_path:
         check_output_path(options.output_path)
-    runs = model_runs(options.model, options.tasks, settings)
+    runs, shared = model_runs(options.model, options.tasks, settings), SharedTasks()
     _check_figures(line, runs)
     if len(runs) == 1:
-        return _finish(line, _evaluated(options, runs[0], needs))
-    codes = [_one_of_several(line, run, needs) for run in runs]
+        return _finish(line, _evaluated(options, runs[0], needs, shared))
+    codes = [_one_of_several(line, run, needs, shared) for run in runs]
     if AssayError.exit_code in codes:
         return AssayError.exit_code
     return UserError.exit_code if all(code == UserError.exit_code for code in codes) else 3 if any(codes) else 0
@@ -66,29 +58,31 @@ def main(line: CommandLine) -> int:
 
 def _check_figures(line: CommandLine, runs: Sequence[ModelRun]) -> None:
     """Refuses figures of prompts before anything runs, where no task has several."""
-    is_varied = any(line.settings.get(name) for name in _VARIED)
-    for run in runs:
-        spec = make_spec(run.row.name, run.tasks, **run.row.settings)
-        if line.options.axes_figure and not is_varied:
-            check_prompts(spec, "--axes_figure", 2)
-        if line.options.prompt_figure and not line.settings.get("prompts"):
-            check_prompts(spec, "--prompt_figure", 1)
+    least = {
+        "--axes_figure": 0 if any(line.settings.get(name) for name in _VARIED) or not line.options.axes_figure else 2,
+        "--prompt_figure": 0 if line.settings.get("prompts") or not line.options.prompt_figure else 1,
+    }
+    for flag, count in least.items():
+        if count:
+            from assay.studies.figures import check_prompts
+
+            for run in runs:
+                check_prompts(make_spec(run.row.name, run.tasks, **run.row.settings), flag, count)
 
 
-def _evaluated(options: argparse.Namespace, run: ModelRun, needs: Sequence[RequiredPackage]) -> RunResult:
+def _evaluated(
+    options: argparse.Namespace, run: ModelRun, needs: Sequence[RequiredPackage], shared: SharedTasks
+) -> RunResult:
     with ProgressView(make_console(stderr=True)) as view:
-        listener = TerminalListener(view)
-        return evaluate(
-            run.row.name, run.tasks, store=options.store, needs=needs, listener=listener, **run.row.settings
-        )
+        return evaluate_row(run.row, list(run.tasks), shared, options.store, needs, TerminalListener(view))
 
 
-def _one_of_several(line: CommandLine, run: ModelRun, needs: Sequence[RequiredPackage]) -> int:
+def _one_of_several(line: CommandLine, run: ModelRun, needs: Sequence[RequiredPackage], shared: SharedTasks) -> int:
     """Runs one model. A model that fails does not stop the others; a broken store does."""
     label, errors = run.row.label, make_console(stderr=True)
     errors.print(printable(f"model {label}"), style="bold", markup=False)
     try:
-        result = _evaluated(line.options, run, needs)
+        result = _evaluated(line.options, run, needs, shared)
         make_console().print(printable(f"model {label}"), style="bold", markup=False)
         return _finish(line, result, run)
     except StoreError:
@@ -109,6 +103,8 @@ def _finish(line: CommandLine, result: RunResult, run: ModelRun | None = None) -
         output.show("--write_out", lambda: _show_documents(result, console))
     output.show("the table", lambda: show_result(_with_label(result, run), console))
     if options.reliability_figure:  # the result file shows the table that the figure is drawn from
+        from assay.studies.calibration.reliability import with_reliability
+
         held = [result]
         output.show("--reliability_figure", lambda: held.append(with_reliability(result)))
         result = held[-1]
@@ -142,6 +138,8 @@ def _figures(
     """The requested figures; several models have a file each."""
 
     def maker(kind: str) -> Callable[[Path], object]:
+        from assay.studies.figures import draw, figures_of  # most runs have no use for it
+
         return lambda path: draw(kind, figures_of(result), path)
 
     for name, kind in _FIGURES.items():

@@ -24,7 +24,7 @@ from assay.report.result_files import different_names
 from assay.report.safe_names import model_name
 
 if TYPE_CHECKING:
-    from assay.run.model_list import CheckpointStep
+    from assay.run.many import CheckpointStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) 
         models: texts or models.
         settings: those of all; `model_args` are for models without settings of their own.
     """
-    from assay.run.model_list import model_variants
+    from assay.run.many import model_variants
 
     found: list[ModelRow] = []
     for item in [models] if isinstance(models, str) or not isinstance(models, Sequence) else models:

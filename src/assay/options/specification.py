@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from assay.core.arguments import parse_arguments
 from assay.core.call_checks import checked
 from assay.core.errors import Fault, UserError, did_you_mean
-from assay.core.specs import RunSpec, Seeds, VariationAxes
-from assay.core.subsampling import SubsamplingOptions
+from assay.core.specs import RunSpec, Seeds, SubsamplingOptions, VariationAxes
 from assay.core.training import FINETUNE, FIT_KEYS, FitSpec, parse_fit_spec
 from assay.models.inference.batching import read_batch_size
 from assay.models.loading.arguments import ENGINES

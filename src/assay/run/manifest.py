@@ -44,7 +44,7 @@ def make_manifest(spec: RunSpec, fingerprint: Fingerprint, built: Sequence[Built
 
 
 def described_tasks(built: Sequence[BuiltTask], spec: RunSpec) -> dict[str, Any]:
-    """The manifest's word on every task: definition, scoring, and digests of what was asked."""
+    """The manifest entry of every task: definition, scoring, and digests of documents and requests."""
     return {item.task.card.name: _task(item, spec) for item in built}
 
 
@@ -67,7 +67,7 @@ def _task(built: BuiltTask, spec: RunSpec) -> dict[str, Any]:
 
 
 def right_answer(instance: Instance) -> Any:
-    """What scorers hold an answer against; what the task states where they read that."""
+    """What scorers compare an answer with: the gold index, or the target as the task states it."""
     return instance.target if instance.gold is None else instance.gold
 
 

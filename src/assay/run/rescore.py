@@ -1,6 +1,6 @@
-"""Scores the answers of a recorded run another way. No model is loaded unless answers are missing and may be asked.
+"""Scores the answers of a recorded run another way. No model is loaded unless missing answers are requested.
 
-Takes a record and changes of metrics or filters, gives a new run that names its parent.
+Takes a record and changes of metrics or filters; gives a new run that names its parent.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from assay.run.manifest import make_manifest
 from assay.run.plan import RequestPlan, work
 from assay.run.reopen import ReopenedRun, check_objects, check_secrets, open_recorded, recorded_spec, reopen
 from assay.run.resolve import Setup, check_model
-from assay.run.session import Session, plan_missing, run_stages
+from assay.run.session import PreparedBatch, RunFeatures, Session, plan_missing, run_batches
 from assay.store.run_records import FINISHED, RunRecord
 from assay.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
 class RescoreOptions:
-    """What is wanted of a recorded run.
+    """How a recorded run is rescored.
 
     Attributes:
         scoring: `metric_list` and `filter_list` in place of the run's; with `adds` besides the run's metrics.
-        completes: whether missing answers may be asked of the run's model.
+        completes: whether the run's model is opened for missing answers.
         model_args: settings of the model that take the place of recorded ones (secrets are not recorded).
         bootstrap_iters: resamples for lm-eval's standard errors; None for as many as the run had.
         tasks: task objects, for a run of such.
@@ -51,11 +51,22 @@ class RescoreOptions:
     model: Model | None = None
 
 
-def rescore(store: Store, run: str, wanted: RescoreOptions, listener: Listener) -> RunResult:
-    """The run's answers, scored as wanted, as a run of their own."""
+def rescore(
+    store: Store, run: str, wanted: RescoreOptions, listener: Listener, features: RunFeatures | None = None
+) -> RunResult:
+    """The answers of a recorded run, scored as requested, as a run of their own.
+
+    Args:
+        store: open store with the run.
+        run: its name, the start of it, or `last`.
+        wanted: what to score, and whether missing answers may be requested.
+        listener: receives events.
+        features: schedule and analyses of the new run.
+    """
     record = store.runs.get(run)
     check_objects(record, wanted.tasks)
-    session = Session(rescored_spec(recorded_spec(record), wanted), store, listener)
+    spec = rescored_spec(recorded_spec(record), wanted)
+    session = Session(spec, store, listener, features=features or RunFeatures())
     reopened = reopen(session, record, wanted.tasks, scores_all=True)
     lacking = _find_missing(session, reopened)
     notices = (*reopened.notices, *_lost_notices(reopened, lacking, wanted.completes))
@@ -71,7 +82,10 @@ def rescore(store: Store, run: str, wanted: RescoreOptions, listener: Listener) 
             "parent": record.id,
             "rescored": redacted(wanted.scoring),
         }
-        return run_stages(session, setup, reopened.built, lacking.to_execute(wanted.completes), manifest)
+        schedule = session.features.schedule(session, setup)
+        schedule.next_batch()  # its only one, which is built already
+        batch = PreparedBatch(reopened.built, lacking.to_execute(wanted.completes))
+        return run_batches(session, setup, schedule, batch, manifest)
 
 
 def rescored_spec(spec: RunSpec, wanted: RescoreOptions) -> RunSpec:
@@ -210,11 +224,11 @@ def _seconds(session: Session, reopened: ReopenedRun, size: int) -> str:
     return f", about {seconds:.0f} s at the model's speed so far" if seconds >= 1 else ", less than a second"
 
 
-# Who answers
+# The model
 
 
 class _StoreOnlyModel:
-    """Stands for a model that is not loaded: it has its fingerprint, and answers nothing."""
+    """Replaces a model that is not loaded: it has the fingerprint, and answers nothing."""
 
     def __init__(self, fingerprint: Fingerprint) -> None:
         self.fingerprint = fingerprint
@@ -229,7 +243,7 @@ class _StoreOnlyModel:
 
 @contextmanager
 def _model_for(session: Session, reopened: ReopenedRun, wanted: RescoreOptions, plan: RequestPlan) -> Iterator[Model]:
-    """The run's model where something is to be asked, or what stands for it."""
+    """The run's model where requests are to be executed, else its replacement."""
     record = reopened.record
     if not wanted.completes or not plan.missing:
         yield _StoreOnlyModel(record.fingerprint)

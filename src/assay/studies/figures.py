@@ -12,24 +12,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay.core.errors import Fault, MissingExtra, UserError
-from assay.core.packages import RequiredPackage, missing_packages
-from assay.core.prompt_axes import PromptAxis
+from assay.core.packages import missing_packages
 from assay.core.protocols import Task
 from assay.core.results import RunResult, TaskResult
 from assay.core.specs import RunSpec
-from assay.core.variance_axes import TaskVariance
-from assay.report.figures.reliability_figure import write_reliability_figure
 from assay.report.figures.sheet import check_figure
 from assay.run.events import Listener
 from assay.run.execute import Executed
-from assay.run.predictions import gold_choices_of, predictions_of
 from assay.run.reopen import recorded_spec, reopen
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.run.score import scored_task
 from assay.run.session import Session
-from assay.scoring.reliability import task_reliability
 from assay.store.store import Store
+from assay.studies.calibration.reliability import task_reliability
+from assay.studies.calibration.reliability_figure import write_reliability_figure
+from assay.studies.paired.predictions import gold_choices_of, predictions_of
 from assay.studies.variance.prompt_figure import write_prompt_figure
+from assay.studies.variance.values import PromptAxis, TaskVariance
 from assay.tasks.lm_eval.task import LmEvalTask
 
 RELIABILITY, AXES, PROMPTS, LENGTHS, POSITIONS = KINDS = ("reliability", "axes", "prompts", "lengths", "positions")
@@ -60,7 +59,7 @@ def draw(kind: str, found: RunFigures, path: str | Path) -> Path:
         path: file that ends in `.svg` or `.png`.
     """
     if kind == RELIABILITY:
-        return write_reliability_figure(_with_reliability(found.results), path)
+        return write_reliability_figure([_with_reliability(result) for result in found.results], path)
     if kind == PROMPTS:
         return write_prompt_figure(found.prompts, path)
     if kind == AXES:
@@ -111,13 +110,10 @@ def _variation(
     return prompt_axes(tasks, results), task_variances(tasks, scorers, results)  # type: ignore[arg-type]
 
 
-def with_reliability(result: RunResult) -> RunResult:
-    """The run with the confidences of all its tasks, also of those whose metrics need none."""
-    return replace(result, tasks=_with_reliability(result.tasks))
-
-
-def _with_reliability(tasks: Sequence[TaskResult]) -> tuple[TaskResult, ...]:
-    return tuple(replace(task, reliability=task.reliability or task_reliability(task.answered)) for task in tasks)
+def _with_reliability(task: TaskResult) -> TaskResult:
+    """A task with its confidences, also where its metrics need none."""
+    found = task.reliability or task_reliability(task.answered)
+    return task if found is None else replace(task, additions={**task.additions, "reliability": found})
 
 
 # Predictions
@@ -191,15 +187,6 @@ def _shares(counts: Sequence[int]) -> list[float]:
 
 
 # Before a run
-
-
-def needed_packages(paths: dict[str, str]) -> list[RequiredPackage]:
-    """Checks that figures could be written after a run; gives the packages that drawing them needs.
-
-    Args:
-        paths: flag → file.
-    """
-    return [check_figure(path, flag) for flag, path in paths.items()]
 
 
 def check_prompts(spec: RunSpec, flag: str, least: int) -> None:

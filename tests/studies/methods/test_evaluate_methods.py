@@ -273,7 +273,7 @@ def test_an_order_that_gives_the_answer_away_is_noticed(folder: Path, style: str
     rows = [{**row, "q": f"Which is heavy, number {n}?", "right": 0} for n in range(count)]
     (folder / "heavy.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     notices = made(folder, styles=[style], methods=["raw"]).notices
-    words = f"heavy@{style}: the right choice stands at place 0 in all {count} documents, so listing them tells it"
+    words = f"heavy@{style}: the correct choice is at index 0 in all {count} documents, so its position gives it away"
     assert any(words in notice for notice in notices) is expected
 
 

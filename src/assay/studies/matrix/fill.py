@@ -18,26 +18,24 @@ from assay.core.scores import MetricResult, sum_denominators
 from assay.core.specs import GroupSpec
 from assay.core.variance_axes import task_family
 from assay.run.events import Listener, StageStarted
-from assay.run.notices import LIMITED
+from assay.run.many import EvaluatedModel, SharedTasks
 from assay.run.open_model import opened_model
 from assay.run.resolve import (
     check_model,
     check_tasks,
     checked_scorers,
-    open_catalog,
-    resolve_tasks,
     tasks_for_model,
-    with_metrics,
 )
 from assay.run.session import Session, run
 from assay.run.train import fit
 from assay.scoring.aggregate import aggregate_groups, document_clusters, leaf_tasks
 from assay.scoring.scorers.choice_methods import METHODS
 from assay.store.store import Store
+from assay.studies.analyses import new_session
 from assay.studies.matrix.columns import shown_cells
 from assay.studies.matrix.matrix_analysis import make_matrix
 from assay.studies.matrix.matrix_values import Matrix, MatrixCell, MissingCell, ModelRun
-from assay.studies.methods.evaluate_methods import EvaluatedModel
+from assay.studies.notices.task_notices import LIMITED
 from assay.studies.paired.several_models import named_notices, random_accuracy, run_notices
 from assay.tasks.selection import Selection, Wanted
 
@@ -82,10 +80,8 @@ def fill_matrix(
         listener: receives the events.
     """
     # Faults of tasks concern all models alike: they are raised before any model is opened.
-    catalog = open_catalog(evaluated_models[0].spec.include_path)
-    selections = [
-        with_metrics(resolve_tasks(item.spec, tasks, catalog), item.spec.options) for item in evaluated_models
-    ]
+    shared = SharedTasks()
+    selections = [shared.select(item.spec, tasks) for item in evaluated_models]
     check_tasks(selections[0].tasks, evaluated_models[0].spec.options)
     checked_scorers(selections[0].tasks)
     _check_metrics(metrics, selections[0].tasks)
@@ -94,20 +90,20 @@ def fill_matrix(
     for place, (evaluated_model, selection) in enumerate(zip(evaluated_models, selections, strict=True), 1):
         listener(StageStarted("model", f"{evaluated_model.label} ({place} of {len(evaluated_models)})"))
         make = _row if evaluated_model.fit is None else _fitted_row
-        rows.append(make(evaluated_model, selection, units, Session(evaluated_model.spec, store, listener)))
+        rows.append(make(evaluated_model, selection, units, new_session(evaluated_model.spec, store, listener)))
     names = [unit.name for unit in units]
     shown = shown_cells(names, [cell for row in rows for cell in row.cells], metrics)
     notices = named_notices(
         {item.label: _joined(row.notices) for item, row in zip(evaluated_models, rows, strict=True)}
     )
     matrix = make_matrix(
-        [evaluated_model.label for evaluated_model in evaluated_models],
-        names,
-        shown.cells,
-        [*(gap for row in rows for gap in row.gaps), *shown.gaps],
-        [item for row in rows for item in row.runs],
-        [*notices, *shown.notices],
-        _SEED,
+        models=[evaluated_model.label for evaluated_model in evaluated_models],
+        tasks=names,
+        cells=shown.cells,
+        gaps=[*(gap for row in rows for gap in row.gaps), *shown.gaps],
+        runs=[item for row in rows for item in row.runs],
+        notices=[*notices, *shown.notices],
+        seed=_SEED,
     )
     return replace(
         matrix,
@@ -230,7 +226,7 @@ def _trained(
     )
     part = replace(selection, tasks=tasks)
     asked = EvaluatedModel(evaluated_model.label, own)
-    return _row(asked, part, units, Session(own, session.store, session.listener))
+    return _row(asked, part, units, new_session(own, session.store, session.listener))
 
 
 def _evaluated_run(tasks: Sequence[Task], model: Model, session: Session, is_whole: bool) -> RunResult:
@@ -297,20 +293,20 @@ def _cell(label: str, unit: _MatrixUnit, metric: MetricResult, leaves: Sequence[
     values = _values(leaves, metric, unit.group)
     own = _leaves_with_metric(leaves, metric)
     return MatrixCell(
-        label,
-        unit.name,
-        metric.metric,
-        metric.filter,
-        metric.estimate,
-        metric.higher_is_better,
-        _baseline(leaves, metric, unit.group),
-        own[0].fingerprint if len(leaves) == 1 else digest_all(leaf.fingerprint for leaf in own),
-        tuple(values),
-        tuple(values.values()),
-        sum_denominators([leaf.denominators for leaf in leaves]),
-        _clusters(leaves, values),
-        metric.bounds,
-        tuple(leaf.name for leaf in own) if len(own) < len(leaves) else (),
+        model=label,
+        task=unit.name,
+        metric=metric.metric,
+        filter=metric.filter,
+        estimate=metric.estimate,
+        higher_is_better=metric.higher_is_better,
+        baseline=_baseline(leaves, metric, unit.group),
+        asked=own[0].fingerprint if len(leaves) == 1 else digest_all(leaf.fingerprint for leaf in own),
+        documents=tuple(values),
+        values=tuple(values.values()),
+        denominators=sum_denominators([leaf.denominators for leaf in leaves]),
+        clusters=_clusters(leaves, values),
+        bounds=metric.bounds,
+        part=tuple(leaf.name for leaf in own) if len(own) < len(leaves) else (),
         is_style=not all(leaf.card.config.get("prompt") for leaf in leaves),
     )
 

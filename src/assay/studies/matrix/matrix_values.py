@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from assay.core.results import RequestCounts
 from assay.core.scores import Denominators, Estimate, FailureBounds
-from assay.run.model_list import CheckpointStep
+from assay.run.many import CheckpointStep
 from assay.stats.correlation import Correlation
 from assay.stats.ranking import Average, RankRange
 from assay.studies.paired.paired_values import Comparison

@@ -9,17 +9,16 @@ from typing import Any
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.formats import as_multiple_choice
 from assay.core.packages import RequiredPackage
-from assay.core.protocols import Model, Task
+from assay.core.protocols import Task
 from assay.core.requests import HEAD_KINDS, Instance, Request
 from assay.core.responses import Failure
 from assay.core.results import AnsweredDocument, RunResult, TaskResult
 from assay.core.scores import MetricResult, Sample
 from assay.core.specs import NULL_PROMPTS, GroupSpec, MetricSpec, PipelineSpec, RunSpec, Scoring
-from assay.core.training import FitSpec
 from assay.run.events import Listener
-from assay.run.model_list import CheckpointStep
+from assay.run.many import EvaluatedModel
 from assay.run.resolve import open_catalog, resolve_tasks
-from assay.run.session import Session, run
+from assay.run.session import run
 from assay.scoring.aggregate import aggregate_task, document_clusters, leaf_tasks
 from assay.scoring.scorers.choice_methods import METHODS
 from assay.scoring.scorers.choice_orders import majority_choice, rotated_answers, rotated_view
@@ -28,6 +27,7 @@ from assay.stats.clustered import clustered_mean
 from assay.stats.means import mean_estimate
 from assay.stats.pooled import group_estimate
 from assay.store.store import Store
+from assay.studies.analyses import new_session
 from assay.studies.methods import methods_analysis as analysis
 from assay.studies.methods.methods_values import NO_PREDICTION, ChoiceQuestion, MethodsCell, MethodsStudy
 from assay.studies.paired.several_models import named_notices, random_accuracy, run_notices
@@ -49,27 +49,6 @@ _DIAGNOSTICS = (
     "rotation_all",
     "rotation_vote",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluatedModel:
-    """A model of a methods study or matrix.
-
-    Attributes:
-        label: its short name.
-        spec: its run.
-        model: the model itself where one was given.
-        step: its place in a training run.
-        fit: how it is trained first; None for a model that is evaluated as it is.
-        fits_together: whether it is trained once on all tasks, and not for every column by itself.
-    """
-
-    label: str
-    spec: RunSpec
-    model: Model | None = None
-    step: CheckpointStep | None = None
-    fit: FitSpec | None = None
-    fits_together: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +106,7 @@ def study_methods(
     units = _units(selection.tasks, selection.groups)
     runs = {}
     for evaluated_model in evaluated_models:
-        session = Session(evaluated_model.spec, store, listener, needs=needs)
+        session = new_session(evaluated_model.spec, store, listener, needs)
         runs[evaluated_model.label] = run(session, selection.tasks, evaluated_model.model)
         _check_likelihoods(runs[evaluated_model.label], evaluated_model.label)
     by_name = {task.card.name: task for task in selection.tasks}
@@ -261,7 +240,19 @@ def _cells(label: str, unit: _MethodsUnit, result: RunResult, requested: Methods
         documents, predictions, hits = zip(*rows, strict=True) if rows else ((), (), ())
         own = tuple(clusters.get(name, name) for name in documents) if clusters else None
         estimate = mean_estimate(hits) if own is None else clustered_mean(hits, own).estimate
-        cells.append(MethodsCell(label, unit.name, unit.style, method, estimate, documents, predictions, hits, own))
+        cells.append(
+            MethodsCell(
+                model=label,
+                task=unit.name,
+                style=unit.style,
+                method=method,
+                estimate=estimate,
+                documents=documents,
+                picks=predictions,
+                hits=hits,
+                clusters=own,
+            )
+        )
     return cells
 
 

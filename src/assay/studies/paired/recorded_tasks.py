@@ -23,8 +23,8 @@ from assay.run.build import BuiltTask, build_task
 from assay.run.events import Listener
 from assay.run.execute import Executed
 from assay.run.reopen import as_argument, missing_task_objects, object_task_text, recorded_spec, reopen
+from assay.run.resolve import RescoredTask
 from assay.run.score import score_task, scored_task
-from assay.run.scoring_changes import RescoredTask
 from assay.run.session import Session
 from assay.scoring.document_scorer import document_scorer
 from assay.store.run_records import RunRecord

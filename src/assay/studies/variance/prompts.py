@@ -1,4 +1,4 @@
-"""The tasks of a run that were asked in several prompts, each put together again."""
+"""Scores of tasks in several prompts, collected per task and metric."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assay.core.prompt_axes import PromptAxis
 from assay.core.protocols import Task
 from assay.core.results import TaskResult
 from assay.core.scores import MetricResult
 from assay.run.build import split_indices
+from assay.studies.variance.values import PromptAxis
 from assay.tasks.lm_eval.task import LmEvalTask
 
 
