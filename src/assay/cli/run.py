@@ -21,6 +21,7 @@ from assay.options.parser import CommandLine
 from assay.options.specification import make_spec
 from assay.report.deliver import CommandOutput
 from assay.report.document_view import print_document
+from assay.report.figures.sheet import check_figure
 from assay.report.result_files import check_output_path, sample_notices, write_each, written_results
 from assay.report.safe_names import printable
 from assay.report.terminal import ProgressView, make_console, show_notices, show_result
@@ -37,7 +38,7 @@ from assay.studies.figures import (
 )
 
 # Option → the figure that it names a file for. `assay plot` draws the same from the record.
-_FIGURES = {"prompt_figure": PROMPTS, "axes_figure": AXES, "reliability_figure": RELIABILITY}
+_FIGURES = {"prompt_figure": "prompts", "axes_figure": "axes", "reliability_figure": "reliability"}
 # Settings that vary a run.
 _VARIED = ("fewshot_seeds", "orders", "draws", "prompts")
 
@@ -48,7 +49,7 @@ def main(line: CommandLine) -> int:
     if (options.log_samples or settings.get("predict_only")) and not options.output_path:
         flag = "--log_samples" if options.log_samples else "--predict_only"
         raise UserError(Fault(flag, "needs a place to write to", next="Add --output_path DIR"))
-    needs = needed_packages({f"--{name}": path for name in _FIGURES if (path := getattr(options, name))})
+    needs = [check_figure(path, f"--{name}") for name in _FIGURES if (path := getattr(options, name))]
     # A run makes few cycles and many long-lived values; looking through all of them for garbage takes a tenth of
     # the time of a run without a model.
     gc.set_threshold(5_000_000, 20, 20)
@@ -68,13 +69,16 @@ def main(line: CommandLine) -> int:
 
 def _check_figures(line: CommandLine, runs: Sequence[ModelRun]) -> None:
     """Refuses figures of prompts before anything runs, where no task has several."""
-    is_varied = any(line.settings.get(name) for name in _VARIED)
-    for run in runs:
-        spec = make_spec(run.row.name, run.tasks, **run.row.settings)
-        if line.options.axes_figure and not is_varied:
-            check_prompts(spec, "--axes_figure", 2)
-        if line.options.prompt_figure and not line.settings.get("prompts"):
-            check_prompts(spec, "--prompt_figure", 1)
+    least = {
+        "--axes_figure": 0 if any(line.settings.get(name) for name in _VARIED) or not line.options.axes_figure else 2,
+        "--prompt_figure": 0 if line.settings.get("prompts") or not line.options.prompt_figure else 1,
+    }
+    for flag, count in least.items():
+        if count:
+            from assay.studies.figures import check_prompts
+
+            for run in runs:
+                check_prompts(make_spec(run.row.name, run.tasks, **run.row.settings), flag, count)
 
 
 def _evaluated(
@@ -144,6 +148,8 @@ def _figures(
     """The requested figures; several models have a file each."""
 
     def maker(kind: str) -> Callable[[Path], object]:
+        from assay.studies.figures import draw, figures_of  # most runs have no use for it
+
         return lambda path: draw(kind, figures_of(result), path)
 
     for name, kind in _FIGURES.items():

@@ -58,7 +58,7 @@ def draw(kind: str, found: RunFigures, path: str | Path) -> Path:
         path: file that ends in `.svg` or `.png`.
     """
     if kind == RELIABILITY:
-        return write_reliability_figure(_with_reliability(found.results), path)
+        return write_reliability_figure([_with_reliability(result) for result in found.results], path)
     if kind == PROMPTS:
         return write_prompt_figure(found.prompts, path)
     if kind == AXES:
@@ -187,15 +187,6 @@ def _shares(counts: Sequence[int]) -> list[float]:
 
 
 # Before a run
-
-
-def needed_packages(paths: dict[str, str]) -> list[RequiredPackage]:
-    """Checks that figures could be written after a run; gives the packages that drawing them needs.
-
-    Args:
-        paths: flag → file.
-    """
-    return [check_figure(path, flag) for flag, path in paths.items()]
 
 
 def check_prompts(spec: RunSpec, flag: str, least: int) -> None:
