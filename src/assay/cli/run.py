@@ -27,15 +27,6 @@ from assay.report.safe_names import printable
 from assay.report.terminal import ProgressView, make_console, show_notices, show_result
 from assay.run.many import SharedTasks
 from assay.studies.calibration.reliability import with_reliability
-from assay.studies.figures import (
-    AXES,
-    PROMPTS,
-    RELIABILITY,
-    check_prompts,
-    draw,
-    figures_of,
-    needed_packages,
-)
 
 # Option → the figure that it names a file for. `assay plot` draws the same from the record.
 _FIGURES = {"prompt_figure": "prompts", "axes_figure": "axes", "reliability_figure": "reliability"}

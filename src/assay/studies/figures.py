@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay.core.errors import Fault, MissingExtra, UserError
-from assay.core.packages import RequiredPackage, missing_packages
+from assay.core.packages import missing_packages
 from assay.core.protocols import Task
 from assay.core.results import RunResult, TaskResult
 from assay.core.specs import RunSpec
@@ -58,7 +58,7 @@ def draw(kind: str, found: RunFigures, path: str | Path) -> Path:
         path: file that ends in `.svg` or `.png`.
     """
     if kind == RELIABILITY:
-        return write_reliability_figure([_with_reliability(result) for result in found.results], path)
+        return write_reliability_figure(_with_reliability(found.results), path)
     if kind == PROMPTS:
         return write_prompt_figure(found.prompts, path)
     if kind == AXES:
