@@ -234,7 +234,7 @@ def test_an_audit_and_a_figure_of_a_result_and_of_its_record(tmp_path: Path) -> 
     for run in (chosen, "last"):
         path = assay.plot(run, "reliability", tmp_path / "r.svg", store=tmp_path / "s.db")
         assert path.read_text().startswith("<?xml")
-    with pytest.raises(UserError, match="kind is 'pie', a str; expected 'axes', 'prompts' or 'reliability'"):
+    with pytest.raises(UserError, match='no figure "pie"; expected one of reliability, axes'):
         assay.plot(chosen, "pie", tmp_path / "r.svg")  # type: ignore[arg-type]
 
 

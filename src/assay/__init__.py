@@ -57,7 +57,7 @@ _PUBLIC = {
     "Sample": "assay.core.scores",
     "Sampling": "assay.core.requests",
     "Seeds": "assay.core.specs",
-    "Settings": "assay.settings",
+    "Settings": "assay.options.table",
     "ShownDocument": "assay.run.show",
     "Store": "assay.store.store",
     "Task": "assay.core.protocols",
@@ -76,7 +76,7 @@ _PUBLIC = {
     "filter": "assay.scoring.decorators",
     "finetune": "assay.api",
     "load_run": "assay.api",
-    "make_spec": "assay.settings",
+    "make_spec": "assay.options.specification",
     "metric": "assay.scoring.decorators",
     "model": "assay.models.model_decorator",
     "plan_run": "assay.api",
@@ -204,13 +204,14 @@ if TYPE_CHECKING:
     from assay.core.scores import Denominators, Estimate, MetricResult, Sample
     from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, RunSpec, Seeds
     from assay.models.model_decorator import model
+    from assay.options.specification import make_spec
+    from assay.options.table import Settings
     from assay.run.events import Listener
     from assay.run.forecast import PlanReport
     from assay.run.show import ShownDocument
     from assay.scoring.decorators import filter, metric
     from assay.scoring.scorers.multiple_choice import ChoiceView
     from assay.scoring.scorers.text_likelihood import LikelihoodView
-    from assay.settings import Settings, make_spec
     from assay.stats.agreement import rater_agreement
     from assay.store.store import Store
     from assay.store.trained_models import FittedModel

@@ -8,31 +8,32 @@ print(result.task("demo_questions").metric("acc").estimate)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from assay.core.arguments import parse_arguments
 from assay.core.call_checks import checked
 from assay.core.detect_options import DetectOptions
-from assay.core.errors import ArgumentError, Fault, UserError
+from assay.core.errors import ArgumentError, Fault
 from assay.core.packages import RequiredPackage
 from assay.core.plural import plural
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
-from assay.core.specs import LM_EVAL, RunSpec
+from assay.core.specs import RunSpec
 from assay.core.training import FitSpec, parse_fit_spec
 from assay.models.registry import is_known, resolve_model
+from assay.options.model_rows import ModelRow, model_rows
+from assay.options.refusals import refuse_early_stopping, refuse_methods_settings
+from assay.options.specification import fit_spec_of, make_spec, with_settings
+from assay.options.table import Settings
+from assay.options.task_arguments import Tasks, names_and_objects, split_tasks, task_objects
 from assay.report.result_files import check_output_path, write_results
 from assay.run.events import Listener, ignore
 from assay.run.forecast import PlanReport, forecast
-from assay.run.resolve import check_scoring
 from assay.run.session import Session, run
 from assay.run.show import ShownDocument, show_documents
-from assay.settings import ModelRow, Settings, fit_spec_of, make_spec, model_rows, with_settings
 from assay.store.locations import StoreLocation, open_store, run_id, store_of_runs
 from assay.studies.analyses import RESCORING_FEATURES, new_session
-from assay.studies.run_figures import FigureKind
 from assay.tasks.scoring_overrides import scoring_changes
 
 if TYPE_CHECKING:
@@ -46,22 +47,6 @@ if TYPE_CHECKING:
     from assay.studies.matrix.matrix_values import Matrix
     from assay.studies.methods.evaluate_methods import MethodsOptions
     from assay.studies.methods.methods_values import MethodsStudy
-
-Tasks = Union[str, Path, Task, Sequence[Union[str, Path, Task]]]
-
-
-def _split_tasks(tasks: Tasks) -> list[str | Task]:
-    """The tasks as a list: names, paths as names, and objects."""
-    if isinstance(tasks, str):
-        return [name.strip() for name in tasks.split(",") if name.strip()]
-    given = tasks if isinstance(tasks, Sequence) else [tasks]
-    return [str(item) if isinstance(item, Path) else item for item in given]
-
-
-def _names_and_objects(tasks: Tasks) -> tuple[list[str], list[Task]]:
-    """Names and task objects, apart."""
-    wanted = _split_tasks(tasks)
-    return [item for item in wanted if isinstance(item, str)], [item for item in wanted if not isinstance(item, str)]
 
 
 def _make_run_spec(model: str | Model, wanted: Sequence[str | Task], settings: Settings) -> RunSpec:
@@ -103,12 +88,12 @@ def evaluate(
         listener: function that is called with every event of the run.
         **settings: settings of the run in the command line's names, see `assay.Settings`.
     """
-    wanted = _split_tasks(tasks)
+    wanted = split_tasks(tasks)
     spec = _make_run_spec(model, wanted, settings)
     _check_output(output_path, audit)
     with open_store(store) as opened:
         session = new_session(spec, opened, listener, needs)
-        result = _trained_and_run(session, wanted, None if isinstance(model, str) else model, fit_spec_of(settings))
+        result = _run(session, wanted, None if isinstance(model, str) else model, fit_spec_of(settings))
     if reliability:
         from assay.studies.calibration.reliability import with_reliability
 
@@ -136,25 +121,20 @@ def evaluate_row(
         needs: as in `evaluate`.
         listener: receives events.
     """
-    wanted = _split_tasks(tasks)
+    wanted = split_tasks(tasks)
     spec = _make_run_spec(row.model or row.name, wanted, row.settings)
     with open_store(store) as opened:
         session = new_session(spec, opened, listener, needs, shared.select)
-        return _trained_and_run(session, wanted, row.model, row.fit)
+        return _run(session, wanted, row.model, row.fit)
 
 
-def _trained_and_run(
-    session: Session, wanted: Sequence[str | Task], model: Model | None, options: FitSpec | None
-) -> RunResult:
-    """A run; with options of training, of the model that is trained first."""
+def _run(session: Session, wanted: Sequence[str | Task], model: Model | None, options: FitSpec | None) -> RunResult:
+    """A run; with training options, of the model that is trained first."""
     if options is None:
         return run(session, wanted, model)
-    from assay.run.train import fit  # most calls have no use for it
+    from assay.run.train import run_trained  # most runs do not train
 
-    check_scoring(session.spec, wanted, session.needs)  # what scoring lacks is reported before hours of training
-    fitted = fit(session, options, wanted, model)
-    own = replace(session.spec, model=fitted.name, model_args={})
-    return run(new_session(own, session.store, session.listener, session.needs, session.select), wanted, None)
+    return run_trained(session, options, wanted, model)
 
 
 def _check_output(output_path: str | Path | None, audit: bool) -> None:
@@ -199,18 +179,9 @@ def load_run(
     """
     from assay.run.rescore import load
 
-    objects = _task_objects(tasks, "load_run")
+    objects = task_objects(tasks, "load_run")
     with open_store(store_of_runs(store, run), may_be_read_only=True) as opened:
         return load(opened, run_id(run), objects, listener, RESCORING_FEATURES)
-
-
-def _task_objects(tasks: Tasks, function: str) -> list[Task]:
-    """The task objects of a recorded run; its other tasks are found by their names."""
-    names, objects = _names_and_objects(tasks)
-    if names:
-        advice = "Leave the names out: all tasks of the run are found by name"
-        raise ArgumentError(Fault(f"{function}()", f"tasks names {', '.join(names)}", "task objects only", advice))
-    return objects
 
 
 @checked()
@@ -230,23 +201,30 @@ def audit(run: str | RunResult, *, tasks: Tasks = (), store: StoreLocation = Non
 
 @checked()
 def plot(
-    run: str | RunResult, kind: FigureKind, path: str | Path, *, tasks: Tasks = (), store: StoreLocation = None
+    run: str | RunResult,
+    kind: str,
+    path: str | Path | None = None,
+    *,
+    tasks: Tasks = (),
+    store: StoreLocation = None,
+    listener: Listener = ignore,
 ) -> Path:
-    """Draws a figure of a run into an SVG or PNG file; gives its path.
+    """Draws a figure of a recorded run into a file; gives its path. No model is loaded, and nothing is recorded.
 
     Args:
-        run: the result of `evaluate`, or a recorded run as in `load_run`.
-        kind: `reliability` (confidence against accuracy), `prompts` (scores of all prompts of a task), or `axes`
-            (scores over seeds, orders, draws and prompts, and the sources of variance).
-        path: the file, which ends in .svg or .png.
-        tasks: the task objects of a recorded run, where it had any.
-        store: the store that holds a recorded run.
+        run: the run's id as in `load_run`, or the result of `evaluate`.
+        kind: `reliability` (confidence against accuracy), `prompts` (scores of all prompts of a task), `axes` (scores
+            over seeds, orders, draws and prompts, and the sources of variance), `lengths` or `positions` (bias towards
+            long choices, or towards positions).
+        path: file that ends in .svg or .png; `RUN_KIND.svg` when None.
+        tasks: the task objects of the run, where it had any.
+        store: the store that holds the run.
+        listener: function that is called with every event.
     """
-    from assay.studies.run_figures import check_figure_file, draw_figure
+    from assay.studies.figures import draw_recorded
 
-    check_figure_file(path, "plot()")
-    result = load_run(run, tasks=tasks, store=store) if isinstance(run, str) else run
-    return draw_figure(result, kind, path)
+    with open_store(store_of_runs(store, run), may_be_read_only=True) as opened:
+        return draw_recorded(opened, run_id(run), kind, path, listener, task_objects(tasks, "plot"))
 
 
 @with_settings
@@ -278,7 +256,7 @@ def finetune(
     from assay.run.train import ModelDestination
     from assay.run.train import fit as fit_model
 
-    wanted = _split_tasks(tasks)
+    wanted = split_tasks(tasks)
     options = parse_fit_spec(fit or {}, "")
     place = ModelDestination(name, None if folder is None else Path(folder).expanduser().absolute())
     with open_store(store) as opened:
@@ -314,42 +292,15 @@ def study_methods(
     """
     from assay.studies.methods import evaluate_methods as studies
 
-    _check_whole(settings)
-    _check_study(settings)
-    given = _split_tasks(tasks)
+    refuse_early_stopping(settings)
+    refuse_methods_settings(settings)
+    given = split_tasks(tasks)
     chat = bool(settings.get("apply_chat_template"))
     options = studies.read_methods_options(styles, methods, phrase, settings.get("rotations", False), chat)
     plain = cast(Settings, {key: value for key, value in settings.items() if key not in ("rotations", "style")})
     evaluated_models = _evaluated_models(models, given, options, plain)
     with open_store(store) as opened:
         return studies.study_methods(evaluated_models, given, options, opened, listener, needs)
-
-
-def _check_whole(settings: Settings) -> None:
-    """Rejects early stopping where models are compared on the same documents."""
-    names = [name for name in ("until_se", "until_decided", "reference") if settings.get(name) is not None]
-    if names:
-        found = "does not work where several models are evaluated on the same documents"
-        raise UserError(*(Fault(f"--{name}", found, "--sample N", "See: assay run") for name in names))
-
-
-def _check_study(settings: Settings) -> None:
-    """Rejects settings that the study itself varies."""
-    advice = {
-        "style": "Name the styles to compare with --styles",
-        "metrics": "Name the methods to compare with --methods",
-        "scoring": "Name the methods to compare with --methods",
-        "prompts": "See: assay run --prompts",
-    }
-    faults = [
-        Fault(f"--{name}", "does not apply to a study of methods", next=text)
-        for name, text in advice.items()
-        if settings.get(name)
-    ]
-    if settings.get("like") not in (None, LM_EVAL):
-        faults.append(Fault("--like", "a profile has one style and method", next="See: assay run --like"))
-    if faults:
-        raise UserError(*faults)
 
 
 def _evaluated_models(
@@ -380,7 +331,7 @@ def evaluate_matrix(
     """Evaluates every model on every task: scores, improvement over chance, win rates, ranks, correlations.
 
     Args:
-        models: as in `study_methods`; one text may stand for several models, see `assay.settings.model_rows`.
+        models: as in `study_methods`; one text may stand for several models, see `assay.options.model_rows`.
         tasks: as in `evaluate`.
         metric: the metric to show of each task: the first of these that the task reports (the cell of a model without
             it is empty), else the first of the task's own that most models have.
@@ -391,8 +342,8 @@ def evaluate_matrix(
     from assay.run.many import EvaluatedModel
     from assay.studies.matrix.fill import fill_matrix
 
-    _check_whole(settings)
-    wanted = _split_tasks(tasks)
+    refuse_early_stopping(settings)
+    wanted = split_tasks(tasks)
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
     rows = model_rows(models, settings)
     together = settings.get("finetune_together", False)
@@ -454,7 +405,7 @@ def rescore(
         completes=complete,
         model_args=arguments,
         bootstrap_iters=bootstrap_iters,
-        tasks=_task_objects(tasks, "rescore"),
+        tasks=task_objects(tasks, "rescore"),
         model=model,
     )
     if output_path is not None:
@@ -491,7 +442,7 @@ def explain(
     """
     from assay.studies.explain.explain_runs import explain as explain_runs
 
-    wanted = [] if tasks is None else _split_tasks(tasks)
+    wanted = [] if tasks is None else split_tasks(tasks)
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
     named = None if tasks is None else _two(names, "task")
     compared = None if metrics is None else _two(metrics, "metric")
@@ -557,7 +508,7 @@ def compare(
     from assay.studies.compare.compare_runs import compare as compare_runs
     from assay.studies.paired.paired_values import CompareOptions
 
-    names, objects = _names_and_objects(tasks)
+    names, objects = names_and_objects(tasks)
     options = CompareOptions(
         tasks=(*names, *(item.card.name for item in objects)),
         metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
@@ -598,7 +549,7 @@ def plan_run(
         listener: as in `evaluate`.
         **settings: as in `evaluate`.
     """
-    wanted = _split_tasks(tasks)
+    wanted = split_tasks(tasks)
     spec = _make_run_spec(model, wanted, settings)
     with open_store(store, may_be_read_only=True) as opened:
         session, given = Session(spec, opened, listener), None if isinstance(model, str) else model
@@ -627,7 +578,7 @@ def show_document(
         store: the store that holds the model, where it was trained here; it is opened for no other reason.
         **settings: as in `evaluate`.
     """
-    wanted = _split_tasks(task)
+    wanted = split_tasks(task)
     spec = _make_run_spec(model if model is not None else "none", wanted, settings)
     if not isinstance(model, str) or is_known(spec.model):
         return show_documents(spec, wanted, index, model)

@@ -40,7 +40,7 @@ def test_with_consent_code_runs_and_everything_is_built(cli: Cli, tmp_path: Path
     (tmp_path / "a.yaml").write_text(f"task: a\n{common}doc_to_text: !function utils.ask\n")
     (tmp_path / "b.yaml").write_text(f"task: b\n{common}doc_to_text: !function broken.ask\n")
     (tmp_path / "g.yaml").write_text("group: g\ntask: [a]\n")
-    assert cli("check", tmp_path).out.endswith("3 files, 2 tasks, 1 groups: no faults\n")
+    assert cli("check", tmp_path).out.endswith("3 files, 2 tasks, 1 group: no faults\n")
     done = cli("check", tmp_path, "--allow_code")
     assert done.code == 2
     assert done.out.splitlines()[1:] == [

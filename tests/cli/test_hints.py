@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from assay.cli import hints
 from assay.cli.main import COMMANDS
-from assay.cli.run import make_run_parser
 from assay.models.aliases import UNSUPPORTED_MODELS
 from assay.models.loading.argument_hints import UNSUPPORTED_ARGUMENTS
 from assay.models.loading.arguments import BACKEND, READERS
 from assay.models.registry import ALIASES, is_known
+from assay.options import hints
+from assay.options.parser import make_parser
 
 Cli = Callable[..., Any]
 RUN = ["run", "--model", "dummy", "--tasks", "demo_cloze"]
@@ -115,7 +115,7 @@ def test_what_people_type_is_answered_with_what_works(
 def test_every_suggested_command_and_option_is_there() -> None:
     assert {ours.split()[0] for ours in hints.COMMANDS.values()} <= set(COMMANDS)
     assert not set(hints.COMMANDS) & set(COMMANDS)
-    ours = set(make_run_parser()._option_string_actions)
+    ours = set(make_parser("run")._option_string_actions)
     assert {text.split()[0] for text in hints.OPTIONS.values()} <= ours
     assert not set(hints.OPTIONS) & ours
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from assay.cli.options import WITHOUT_EFFECT, split_names
 from assay.core.errors import UserError
 from assay.core.specs import Seeds
-from assay.settings import parse_seeds
+from assay.options.evaluation_commands import WITHOUT_EFFECT
+from assay.options.specification import parse_seeds
+from assay.options.values import split_names
 
 Cli = Callable[..., Any]
 
@@ -51,7 +52,7 @@ def test_seeds_of_an_axis_are_counted_or_listed(cli: Cli, tmp_path: Path) -> Non
 
 def test_a_figure_of_axes_without_any_is_refused_before_the_run(cli: Cli, tmp_path: Path) -> None:
     done = cli("run", "--model", "ngram", "--tasks", "demo_scramble_cycle", "--axes_figure", tmp_path / "f.svg")
-    assert done.code == 2 and "--axes_figure: no task of the run is asked in several ways" in done.err
+    assert done.code == 2 and "--axes_figure: no task of the run is evaluated in several ways" in done.err
     assert done.out == "" and "requests" not in done.err
 
 

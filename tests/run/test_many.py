@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import UserError
+from assay.options.model_rows import model_rows
+from assay.options.specification import make_spec
 from assay.run.many import CheckpointStep, ModelVariant, SharedTasks, model_variants, natural_sort_key, step_numbers
-from assay.settings import make_spec, model_rows
 
 
 def test_a_plain_name_has_no_settings_of_its_own() -> None:

@@ -18,13 +18,13 @@ from assay.core.requests import Generation, Instance, Loglikelihood, Request
 from assay.core.responses import Failure, Logprob, Text
 from assay.core.results import Contribution, RunResult
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
+from assay.options.specification import make_spec
 from assay.run.build import BuiltTask
 from assay.run.events import Event, Noticed, Planned, StageStarted, ignore
 from assay.run.execute import Executed
 from assay.run.resolve import Setup
 from assay.run.session import Analysis, Batch, FullSchedule, RunFeatures, RunOutcome, Session
 from assay.run.session import run as run_session
-from assay.settings import make_spec
 from assay.store.store import Store
 from assay.testing import ScriptedModel, ToyTask, toy_choice_task, toy_generation_task, toy_perplexity_task
 

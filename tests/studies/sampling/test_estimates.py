@@ -16,7 +16,7 @@ from assay.core.errors import UserError
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.results import RunResult
 from assay.core.specs import SubsamplingOptions
-from assay.settings import make_spec
+from assay.options.specification import make_spec
 from assay.stats.sampling import nested_sample
 from assay.store.store import Store
 from assay.studies.sampling.subsample_report import subsample_lines

@@ -1,38 +1,26 @@
-"""Loose settings of a run, in the command line's names: how they become a specification, and several models rows.
+"""The specification of a run from its settings; every wrong setting is an error before anything is read.
 
-The commands and the functions of `assay.api` share them.
+A row of the table says which field of `RunSpec` it fills; fields that several settings make are computed here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any
 
-from assay.core.annotations import Plain
-from assay.core.arguments import LONGEST_IN_NAME, parse_arguments
+from assay.core.arguments import parse_arguments
 from assay.core.call_checks import checked
 from assay.core.errors import Fault, UserError, did_you_mean
-from assay.core.protocols import Model
-from assay.core.secrets import redacted_text
-from assay.core.specs import (
-    ChatSpec,
-    ModelSettings,
-    RunSpec,
-    Seeds,
-    SubsamplingOptions,
-    TaskOptions,
-    TextOptions,
-    VariationAxes,
-)
+from assay.core.specs import RunSpec, Seeds, SubsamplingOptions, VariationAxes
 from assay.core.training import FINETUNE, FIT_KEYS, FitSpec, parse_fit_spec
 from assay.models.inference.batching import read_batch_size
 from assay.models.loading.arguments import ENGINES
-from assay.models.registry import resolve_model
-from assay.report.safe_names import model_name
+from assay.options.option import filled
+from assay.options.table import Settings, setting_options
+from assay.options.training import training_settings
 from assay.tasks.corpora import resolve_windows
 from assay.tasks.fewshot import sampler_fault
 from assay.tasks.lm_eval.build.generation_settings import LENGTH_NAMES
@@ -44,63 +32,13 @@ from assay.tasks.styles import OWN, find_style
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from assay.run.many import CheckpointStep
-
-
-# More than a run can want; a larger number was meant as a seed.
+# A larger number of seeds was meant as a seed.
 _MOST_SEEDS = 100
-# Every answer is asked for so often: a larger number was hardly meant.
+# A larger number of draws of every answer is a mistake.
 _MOST_DRAWS = 1000
 
 
-class Settings(TypedDict, total=False):
-    """Settings of a run, in the command line's names."""
-
-    model_args: str | Sequence[str] | Mapping[str, Plain] | None
-    num_fewshot: int | None
-    fewshot_sampler: str | None
-    limit: float | None
-    samples: Mapping[str, Sequence[int]] | None
-    sample: float | None
-    sample_seed: int | None
-    until_se: float | None
-    until_decided: str | None
-    reference: str | None
-    cluster: str | None
-    include_path: str | Path | Sequence[str | Path] | None
-    batch_size: int | str | None
-    device: str | None
-    engine: str
-    apply_chat_template: bool | str
-    system_instruction: str | None
-    fewshot_as_multiturn: bool | None
-    gen_kwargs: str | Sequence[str] | Mapping[str, Plain] | None
-    seed: int | str | Sequence[int | None] | None
-    seeds: Seeds | None
-    predict_only: bool
-    bootstrap_iters: int
-    allow_code: bool | str | Sequence[str]
-    confirm_run_unsafe_code: bool
-    metadata: str | Sequence[str] | Mapping[str, Plain] | None
-    like: str | None
-    style: str | None
-    rotations: bool
-    metrics: str | Sequence[str] | None
-    scoring: str | Path | Mapping[str, Any] | None
-    prompts: str | Path | None
-    fewshot_seeds: int | Sequence[int] | None
-    orders: int | None
-    draws: int | None
-    original_task: bool
-    window: int | None
-    stride: int | None
-    text_column: str
-    domain_column: str | None
-    finetune: Mapping[str, Any] | None
-    finetune_together: bool
-
-
-# Keywords that people try, of lm-eval's `simple_evaluate` or of generation → where they belong.
+# Keywords that people try, from lm-eval's `simple_evaluate` or from generation → where they belong.
 _GENERATION = "Settings of generation go into gen_kwargs, such as gen_kwargs={{{!r}: …}}"
 _LOADING = "Settings of the model go into model_args, such as model_args={{{!r}: …}}"
 _TRAINING = "Settings of training go into fit={{{0!r}: …}} of finetune(), or finetune={{{0!r}: …}} of evaluate()"
@@ -112,9 +50,9 @@ _ELSEWHERE = {
     **{name: _LOADING.format(name) for name in ("pretrained", "dtype", "revision", "tokenizer", "peft", "token")},
     **dict.fromkeys(("random_seed", "numpy_random_seed", "torch_random_seed"), "Say seed=1234"),
     **{name: _TRAINING.format(name) for name in FIT_KEYS if name != FINETUNE},
-    "fewshot_random_seed": 'Say seed="0,1234,1234,1234": the last of the four is that of few-shot examples',
+    "fewshot_random_seed": 'Say seed="0,1234,1234,1234": the last of the four seeds the few-shot examples',
     "write_out": "See: assay.show_document",
-    "use_cache": "Answers are always kept: see store",
+    "use_cache": "Answers are always stored: see store",
     "task_manager": "Say include_path=DIR",
 }
 # Settings of generation that models commonly take; a model may have others.
@@ -130,10 +68,10 @@ _ADVICE = {
         'See: assay ls metrics. A function of your own is assay.MetricSpec("mine", function=…, aggregation="mean") '
         "among the metrics of @assay.task"
     ),
-    "seeds": "For one seed say seed=1234; to vary that of few-shot examples, fewshot_seeds=[1, 2, 3]",
-    "finetune": 'Say finetune={"finetune": "full"}, or another method',
+    "seeds": "For one seed say seed=1234; to vary the few-shot seed, fewshot_seeds=[1, 2, 3]",
+    "finetune": 'Say finetune="full", a YAML file, or {"finetune": "lora", "epochs": 2}',
 }
-# Has calls of a function checked whose further keywords are the settings of a run.
+# Decorator: checks the calls of a function whose further keywords are the settings of a run.
 with_settings = checked(Settings, _ELSEWHERE, _ADVICE)
 
 
@@ -183,74 +121,72 @@ def _seeds(settings: Settings) -> Seeds:
 
 @with_settings
 def make_spec(model: str, tasks: str | Sequence[str], **settings: Unpack[Settings]) -> RunSpec:
-    """A run specification from loose settings; every wrong one is an error that says so."""
-    tasks = [tasks] if isinstance(tasks, str) else tasks
-    seeds = _seeds(settings)
-    limit = settings.get("limit")
-    samples = settings.get("samples")
+    """A run specification from settings in the command line's names; every wrong one is an error that names it.
+
+    Args:
+        model: name in the model table.
+        tasks: names of tasks.
+        **settings: see `Settings`; None stands for the default.
+    """
     _check_numbers(settings)
-    sparing = _subsampling_options(settings)
-    chosen = None if samples is None else {name: tuple(places) for name, places in samples.items()}
+    _check_subsampling(settings)
+    values = {"model": model, "tasks": (tasks,) if isinstance(tasks, str) else tuple(tasks)}
+    spec: RunSpec = filled(RunSpec, {**values, **_plain_fields(settings), **_computed_fields(settings)})
+    resolve_windows(spec.options.texts)
+    read_batch_size(spec.settings.batch_size)
+    _check_engine(spec.settings.engine)
+    return spec
+
+
+def _plain_fields(settings: Settings) -> dict[str, Any]:
+    """Fields that one setting fills as it is."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    rows = setting_options()
+    return {path: value for name, value in given.items() for path in rows[name].fields}
+
+
+def _computed_fields(settings: Settings) -> dict[str, Any]:
+    """Fields that are made of several settings, or are not written down as they are given."""
+    seeds, samples, size = _seeds(settings), settings.get("samples"), settings.get("batch_size")
+    chosen = None if samples is None else {name: tuple(indices) for name, indices in samples.items()}
     model_args = parse_arguments(settings.get("model_args"), "--model_args")
-    options = TaskOptions(
-        num_fewshot=settings.get("num_fewshot"),
-        fewshot_seed=seeds.fewshot,
-        sampling_seed=seeds.sampling,
-        chat=_chat(settings),
-        generation=_generation(settings),
-        predict_only=settings.get("predict_only", False),
-        metadata={**model_args, **parse_arguments(settings.get("metadata"), "--metadata")},
-        python_seed=seeds.python,
-        numpy_seed=seeds.numpy,
-        confirm_unsafe=settings.get("confirm_run_unsafe_code", False),
-        like=_like(settings.get("like")),
-        samples=chosen,
-        style=_style(settings.get("style"), settings.get("rotations", False)),
-        scoring=scoring_changes(settings.get("metrics"), settings.get("scoring")),
-        prompts=_prompts(settings.get("prompts")),
-        original_task=settings.get("original_task", False),
-        texts=_texts(settings),
-        fewshot_sampler=_sampler(settings.get("fewshot_sampler")),
-        axes=_axes(settings, seeds),
-    )
-    include = settings.get("include_path") or ()
-    folders = [include] if isinstance(include, (str, Path)) else include
-    return RunSpec(
-        model=model,
-        tasks=tuple(tasks),
-        model_args=model_args,
-        include_path=tuple(str(folder) for folder in folders),
-        limit=limit,
-        samples=chosen,
-        options=options,
-        settings=_model_settings(settings),
-        seeds=seeds,
-        bootstrap_iters=settings.get("bootstrap_iters", 100_000),
-        allow_code=_allowed(settings.get("allow_code", False)),
-        cluster=settings.get("cluster"),
-        sparing=sparing,
-    )
+    style = _style(settings.get("style"), settings.get("rotations", False))
+    options = {
+        **_chat(settings),
+        "fewshot_seed": seeds.fewshot,
+        "sampling_seed": seeds.sampling,
+        "python_seed": seeds.python,
+        "numpy_seed": seeds.numpy,
+        "generation": _generation(settings),
+        "metadata": {**model_args, **parse_arguments(settings.get("metadata"), "--metadata")},
+        "like": _like(settings.get("like")),
+        "samples": chosen,
+        "style": style,
+        "scoring": scoring_changes(settings.get("metrics"), settings.get("scoring")),
+        "prompts": _prompts(settings.get("prompts")),
+        "fewshot_sampler": _sampler(settings.get("fewshot_sampler")),
+        "axes": _axes(settings, seeds),
+    }
+    return {
+        "model_args": model_args,
+        "include_path": _folders(settings.get("include_path")),
+        "allow_code": _allowed(settings.get("allow_code", False)),
+        "samples": chosen,
+        "seeds": seeds,
+        "settings.batch_size": "auto" if size is None else str(size),
+        **{f"options.{name}": value for name, value in options.items()},
+    }
 
 
-def _texts(settings: Settings) -> TextOptions:
-    given = TextOptions(
-        window=settings.get("window"),
-        stride=settings.get("stride"),
-        text_column=settings.get("text_column", "text"),
-        domain_column=settings.get("domain_column"),
-    )
-    resolve_windows(given)  # a wrong one is an error before anything is read
-    return given
+def _folders(include: str | Path | Sequence[str | Path] | None) -> tuple[str, ...]:
+    folders = [include] if isinstance(include, (str, Path)) else include or ()
+    return tuple(str(folder) for folder in folders)
 
 
-def _model_settings(settings: Settings) -> ModelSettings:
-    engine = settings.get("engine", "auto")
+def _check_engine(engine: str) -> None:
     if engine not in ENGINES:
         found = f'no engine "{engine}"{did_you_mean(engine, ENGINES)}'
         raise UserError(Fault("--engine", found, "one of " + ", ".join(ENGINES)))
-    size = settings.get("batch_size")
-    read_batch_size("auto" if size is None else str(size))  # a wrong one is an error before anything is read
-    return ModelSettings("auto" if size is None else str(size), settings.get("device"), engine)
 
 
 def _like(tool: str | None) -> str | None:
@@ -344,8 +280,8 @@ def _check_numbers(settings: Settings) -> None:
         raise UserError(*faults)
 
 
-def _subsampling_options(settings: Settings) -> SubsamplingOptions:
-    """Samples and rules of stopping; what does not go together is an error before anything is read."""
+def _check_subsampling(settings: Settings) -> None:
+    """Refuses random samples and rules of early stopping that do not go together."""
     seed = settings.get("sample_seed")
     given = SubsamplingOptions(
         settings.get("sample"),
@@ -376,114 +312,22 @@ def _subsampling_options(settings: Settings) -> SubsamplingOptions:
         faults.append(Fault("--reference", found, "--sample N, without --until_se and --until_decided"))
     if faults:
         raise UserError(*faults)
-    return given
 
 
-def _chat(settings: Settings) -> ChatSpec:
+def _chat(settings: Settings) -> dict[str, Any]:
+    """The fields of `ChatSpec` that depend on each other, by their paths."""
     apply = settings.get("apply_chat_template", False)
     multiturn = settings.get("fewshot_as_multiturn")
     if multiturn and not apply:
         raise UserError(Fault("--fewshot_as_multiturn", "needs --apply_chat_template", next="Add the flag"))
-    return ChatSpec(
-        apply=bool(apply),
-        template=apply if isinstance(apply, str) else None,
-        system=settings.get("system_instruction"),
-        multiturn=True if multiturn is None else multiturn,
-    )
+    return {
+        "chat.apply": bool(apply),
+        "chat.template": apply if isinstance(apply, str) else None,
+        "chat.multiturn": True if multiturn is None else multiturn,
+    }
 
 
 def fit_spec_of(settings: Settings) -> FitSpec | None:
-    """How a run trains its model first; None for as it is."""
-    wanted = settings.get("finetune")
+    """How a run trains its model first; None for no training."""
+    wanted = training_settings(settings.get("finetune"))
     return None if wanted is None else parse_fit_spec(wanted, "")
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRow:
-    """One of several models: a label that tells it apart, its name, its settings, and what else is known of it.
-
-    Attributes:
-        model: the model itself where one was given.
-        step: its place in a training run.
-    """
-
-    label: str
-    name: str
-    settings: Settings
-    model: Model | None = None
-    step: CheckpointStep | None = None
-
-    @property
-    def fit(self) -> FitSpec | None:
-        """How the model is trained before it is asked; None for as it is."""
-        return fit_spec_of(self.settings)
-
-
-def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) -> list[ModelRow]:
-    """Every model that is meant, in order: `name`, `name:setting=value`, `name:setting=one|other`, patterns of folders.
-
-    Args:
-        models: texts or models.
-        settings: those of all; `model_args` are for models without settings of their own.
-    """
-    from assay.run.many import model_variants
-
-    found: list[ModelRow] = []
-    for item in [models] if isinstance(models, str) or not isinstance(models, Sequence) else models:
-        if isinstance(item, str) and not item.strip():
-            continue
-        if not isinstance(item, str):
-            name = item.fingerprint.name
-            plain = cast(Settings, {**settings, "finetune": _row_fit(name, {}, settings)})
-            found.append(ModelRow(_label(name, {}, (), found), name, plain, item))
-            continue
-        for variant in model_variants(item):
-            own = dict(settings)
-            if variant.arguments is not None:
-                own["model_args"] = variant.arguments
-            if variant.num_fewshot is not None:
-                own["num_fewshot"] = variant.num_fewshot
-            own["finetune"] = _row_fit(variant.name, variant.fit or {}, settings)
-            name, arguments = resolve_model(
-                variant.name, parse_arguments(cast(Settings, own).get("model_args"), "--model_args")
-            )
-            if name != variant.name:
-                own["model_args"] = arguments
-            label = _label(name, arguments, variant.marks, found)
-            found.append(ModelRow(label, name, cast(Settings, own), None, variant.step))
-    if not found:
-        raise UserError(Fault("--models", "names no model", next="See: assay ls models"))
-    unused = [*(settings.get("finetune") or ()), *(["together"] if settings.get("finetune_together") else [])]
-    if unused and all(row.fit is None for row in found):
-        flags = ", ".join(f"--{name}" for name in unused)
-        raise UserError(Fault(flags, "has no meaning without training", next=f"Add --{FINETUNE}"))
-    return found
-
-
-def _row_fit(name: str, own: Mapping[str, Any], settings: Settings) -> dict[str, Any] | None:
-    """How one of several models is trained: its own settings over those of all. None for one that is not trained."""
-    whole = {**(settings.get("finetune") or {}), **own}
-    if FINETUNE not in whole:
-        if not own:
-            return None
-        found = f"{', '.join(own)} is set, but the model is not trained"
-        raise UserError(Fault(f"model {name}", found, next=f"Add {FINETUNE}=full, or another method"))
-    parse_fit_spec(own, f"model {name}")  # a wrong one is told by the model's name
-    return whole
-
-
-def _label(name: str, arguments: Mapping[str, Any], marks: Sequence[str], others: Sequence[ModelRow]) -> str:
-    """A short name; where another model has the same, its arguments are added, or else a number."""
-    label = redacted_text("@".join((Path(model_name(name, arguments)).name, *marks)))
-    taken = {other.label for other in others}
-    if label in taken:
-        arguments_text = ",".join(
-            f"{key}={value}" for key, value in arguments.items() if key not in ("pretrained", "peft")
-        )
-        label = (
-            "@".join((label, redacted_text(arguments_text)))
-            if arguments_text and len(arguments_text) <= LONGEST_IN_NAME
-            else label
-        )
-    same = sum(other == label or other.startswith(f"{label} (") for other in taken)
-    return f"{label} ({same + 1})" if same else label

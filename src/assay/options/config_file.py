@@ -18,7 +18,7 @@ from assay.tasks.lm_eval.file.yaml_reader import TaskFile, read_task_file, refer
 
 FLAGS = ("--config", "-C")
 # Lists that stand in one word; those of other options are several words.
-_JOINED = ("seed", "seeds", "tasks", "metrics")
+_JOINED = ("seed", "fewshot_seeds", "tasks", "metrics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def _option(key: Any) -> str:
 def _actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
     """Options of a command by name, without dashes."""
     known = {name[2:]: action for name, action in parser._option_string_actions.items() if name.startswith("--")}
-    return {name: action for name, action in known.items() if name not in ("help", "config")}
+    return {name: action for name, action in known.items() if name not in ("help", "help_all", "config")}
 
 
 def _check_keys(file: TaskFile, known: Iterable[str]) -> None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-
-from rich.console import Console
+from typing import TYPE_CHECKING
 
 from assay.core.errors import AssayError, Fault, UserError
 from assay.core.results import Problem
 from assay.report.result_files import WrittenFiles
 from assay.report.terminal import show_written
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 INCOMPLETE = 3
 

@@ -55,7 +55,7 @@ OPTIONS = {
     **dict.fromkeys(("--cache", "--cache_dir", "--db", "--database"), "--store FILE"),
     **dict.fromkeys(("--task_dir", "--tasks_dir", "--task_path", "--include", "--include_paths"), "--include_path DIR"),
     **dict.fromkeys(("--save_samples", "--log_outputs", "--write_samples"), "--log_samples"),
-    **dict.fromkeys(("--metric", "--measure"), "--metrics NAME"),
+    **dict.fromkeys(("--measure",), "--metrics NAME"),
     **dict.fromkeys(("--trust_code", "--allow_unsafe_code", "--run_code"), "--allow_code"),
     **dict.fromkeys(("--epoch", "--num_epochs", "--num_train_epochs"), "--epochs N"),
     **dict.fromkeys(("--lr",), "--learning_rate X"),
