@@ -277,7 +277,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "spec model": (lambda: assay.make_spec(None, ["b"]), "model is None; expected a string"),
     "matrix": (lambda: assay.evaluate_matrix([answer], "demo"), "models[0] is a function (answer)"),
     "blank model": (lambda: assay.evaluate_matrix(" ", "demo"), "names no model"),
-    "in memory": (lambda: assay.compare(kept_nowhere(), "last"), "was kept in memory, and is gone with evaluate"),
+    "in memory": (lambda: assay.compare(kept_nowhere(), "last"), "was stored in memory only, by evaluate"),
     "no models": (lambda: assay.evaluate_matrix(None, "demo"), "models is None"),
     "matrix metric": (
         lambda: assay.evaluate_matrix("ngram", "demo", metric=3),
@@ -289,7 +289,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "fit": (lambda: assay.finetune("ngram", "demo", fit="full"), "fit is 'full', a str; expected a dict or None"),
     "fit name": (lambda: assay.finetune("ngram", "demo", epochs=3), "go into fit={'epochs': …} of finetune()"),
-    "document": (lambda: assay.show_document(toy_choice_task(4), "first"), "place is 'first', a str; expected a whole"),
+    "document": (lambda: assay.show_document(toy_choice_task(4), "first"), "index is 'first', a str; expected a whole"),
     "document keyword": (lambda: assay.show_document(toy_choice_task(4), docs=1), 'unknown argument "docs"'),
     "ratings": (lambda: assay.rater_agreement(3), "ratings is 3, an int; expected a dict"),
     "scale": (

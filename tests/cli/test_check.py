@@ -28,7 +28,7 @@ def test_a_sample_document_is_read_from_a_data_file(cli: Cli, tmp_path: Path) ->
     text = "task: t\ndataset_path: json\ntest_split: test\ndoc_to_text: '{{q}} {{r}}'\ndoc_to_target: a\n"
     (tmp_path / "t.yaml").write_text(text)
     (tmp_path / "d.jsonl").write_text('{"q": 1, "a": 2}\n')
-    assert "'r' is no column" in cli("check", tmp_path / "t.yaml", "--doc", tmp_path / "d.jsonl").err
+    assert "'r' is not a column" in cli("check", tmp_path / "t.yaml", "--doc", tmp_path / "d.jsonl").err
     (tmp_path / "d.jsonl").write_text("")
     assert "holds no document" in cli("check", tmp_path / "t.yaml", "--doc", tmp_path / "d.jsonl").err
 

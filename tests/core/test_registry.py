@@ -111,3 +111,13 @@ def test_a_plugin_that_makes_no_model_is_reported(plugin_folder: Path, name: str
     with pytest.raises(UserError, match=message):
         registry.create(name, Model, {}, None)
     assert registry.create("acme/whole", Model, {}, None).fingerprint.name == "bare"
+
+
+def test_a_decorated_function_behind_an_entry_point_gives_what_was_made_of_it(plugin_folder: Path) -> None:
+    registry = make()
+    import acme_assay_plugin  # type: ignore[import-not-found]
+
+    registry.add("shout", acme_assay_plugin.shout, "made of shout")
+    assert registry.get("acme/shout") == "made of shout" == registry.get("shout")
+    registry.remove("shout")
+    assert "shout" not in registry and registry.get("acme/shout")() == "HEY"

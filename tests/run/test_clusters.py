@@ -202,7 +202,7 @@ def test_check_knows_the_key(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["check", str(path)]) == 0
     assert main(["check", str(path), "--doc", str(row)]) != 0
     said = "".join(capsys.readouterr())
-    assert 'cluster: "pasage_id" is no column' in said.replace("\n", " ")
+    assert 'cluster: "pasage_id" is not a column' in said.replace("\n", " ")
     path.write_text(path.read_text().replace("pasage_id", "[1, 2]"), encoding="utf-8")
     assert main(["check", str(path)]) != 0
 

@@ -143,7 +143,7 @@ def test_a_function_that_gives_no_question_is_told() -> None:
 
 def test_a_change_of_shape_is_told_with_the_document() -> None:
     task = PythonTask("t", ROWS, lambda row: read(row) if row["country"] == "France" else write(row))
-    with pytest.raises(DataError, match="task t, document 1: was posed as a Write; expected the same shape"):
+    with pytest.raises(DataError, match="task t, document 1: was built as a Write; expected the same shape"):
         task.build(task.documents()[1])
 
 

@@ -26,6 +26,7 @@ from assay.report.result_files import check_output_path, sample_notices, write_e
 from assay.report.safe_names import printable
 from assay.report.terminal import ProgressView, make_console, show_notices, show_result
 from assay.run.many import SharedTasks
+from assay.studies.calibration.reliability import with_reliability
 
 # Option → the figure that it names a file for. `assay plot` draws the same from the record.
 _FIGURES = {"prompt_figure": "prompts", "axes_figure": "axes", "reliability_figure": "reliability"}
@@ -46,10 +47,11 @@ def main(line: CommandLine) -> int:
     show_notices([*line.notices, *interpreted_model_lines(options.model)], make_console(stderr=True))
     if options.output_path:
         check_output_path(options.output_path)
-    runs, shared = model_runs(options.model, options.tasks, settings), SharedTasks()
+    runs = model_runs(options.model, options.tasks, settings)
     _check_figures(line, runs)
     if len(runs) == 1:
-        return _finish(line, _evaluated(options, runs[0], needs, shared))
+        return _finish(line, _evaluated(options, runs[0], needs, SharedTasks()))
+    shared = SharedTasks()
     codes = [_one_of_several(line, run, needs, shared) for run in runs]
     if AssayError.exit_code in codes:
         return AssayError.exit_code
@@ -74,7 +76,8 @@ def _evaluated(
     options: argparse.Namespace, run: ModelRun, needs: Sequence[RequiredPackage], shared: SharedTasks
 ) -> RunResult:
     with ProgressView(make_console(stderr=True)) as view:
-        return evaluate_row(run.row, list(run.tasks), shared, options.store, needs, TerminalListener(view))
+        listener = TerminalListener(view)
+        return evaluate_row(run.row, run.tasks, shared, options.store, needs, listener)
 
 
 def _one_of_several(line: CommandLine, run: ModelRun, needs: Sequence[RequiredPackage], shared: SharedTasks) -> int:
@@ -103,8 +106,6 @@ def _finish(line: CommandLine, result: RunResult, run: ModelRun | None = None) -
         output.show("--write_out", lambda: _show_documents(result, console))
     output.show("the table", lambda: show_result(_with_label(result, run), console))
     if options.reliability_figure:  # the result file shows the table that the figure is drawn from
-        from assay.studies.calibration.reliability import with_reliability
-
         held = [result]
         output.show("--reliability_figure", lambda: held.append(with_reliability(result)))
         result = held[-1]

@@ -5,16 +5,23 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from assay.core.documents import Document
 from assay.core.errors import Fault, UserError, no_such_result
 from assay.core.protocols import Model, RendersPrompts
 from assay.core.requests import Instance, Prompt
-from assay.core.responses import Failure, Output
+from assay.core.responses import Failure, LabelScores, Logprob, Output
 from assay.core.scores import Denominators, MetricResult, Sample, TextCounts
 from assay.core.secrets import redacted, redacted_text
 from assay.core.specs import GroupSpec, PipelineSpec, RunSpec, TaskCard
+from assay.core.tabular import Row, Tabular, as_frame
+
+if TYPE_CHECKING:
+    import pandas
+
+# Columns of the table that terminals and notebooks show.
+_DISPLAYED = ("task", "metric", "filter", "value", "stderr", "low", "high", "n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +196,7 @@ class RequestCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(Tabular):
     """A whole run.
 
     Attributes:
@@ -274,6 +281,27 @@ class RunResult:
                 return result
         raise no_such_result(f"run {self.run_id}", "group", name, [result.spec.name for result in self.groups])
 
+    def to_dicts(self, samples: bool = False) -> list[Row]:
+        """One row per task (or group), metric and filter pipeline.
+
+        Args:
+            samples: one row per document and pipeline instead, with the document, the answer and its score by every
+                metric.
+        """
+        if samples:
+            return [row for task in self.tasks for row in _sample_rows(self.spec.model, task)]
+        rows = [_metric_row(self.spec.model, task.card, metric) for task in self.tasks for metric in task.metrics]
+        return rows + [
+            _group_row(self.spec.model, group.spec, metric) for group in self.groups for metric in group.metrics
+        ]
+
+    def to_pandas(self, samples: bool = False) -> pandas.DataFrame:
+        """The rows of `to_dicts` as a pandas frame."""
+        return as_frame(self.to_dicts(samples), "RunResult.to_pandas()")
+
+    def _display_rows(self) -> list[Row]:
+        return [{name: row[name] for name in _DISPLAYED} for row in self.to_dicts()]
+
     def summary(self) -> dict[str, Any]:
         """Every number of the run as JSON data, without samples, for the store and the result file."""
         return {
@@ -301,3 +329,53 @@ class RunResult:
             **{item.key: [value.to_json() for value in item.values] for item in self.contributions if item.values},
             **({"problems": [problem.to_json() for problem in self.problems]} if self.problems else {}),
         }
+
+
+def _metric_row(model: str, card: TaskCard, metric: MetricResult) -> Row:
+    named = {"task": card.name, "is_group": False, "version": card.version, "num_fewshot": card.num_fewshot}
+    return {"model": model, **named, **_numbers(metric)}
+
+
+def _group_row(model: str, spec: GroupSpec, metric: MetricResult) -> Row:
+    named = {"task": spec.name, "is_group": True, "version": spec.version, "num_fewshot": None}
+    return {"model": model, **named, **_numbers(metric)}
+
+
+def _numbers(metric: MetricResult) -> Row:
+    estimate = metric.estimate
+    return {
+        "metric": metric.metric,
+        "filter": metric.filter,
+        "higher_is_better": metric.higher_is_better,
+        **{name: getattr(estimate, name) for name in ("value", "stderr", "low", "high", "n", "method")},
+    }
+
+
+def _sample_rows(model: str, task: TaskResult) -> list[Row]:
+    answered = {item.document.id: item for item in task.answered}
+    rows = []
+    for sample in task.samples:
+        item = answered[sample.document_id]
+        answers = [_plain_answer(answer) for answer in sample.filtered]
+        rows.append(
+            {
+                "model": model,
+                "task": task.name,
+                "document_id": sample.document_id,
+                "filter": sample.filter,
+                "document": dict(item.document.fields),
+                "target": item.instance.target,
+                "answer": answers[0] if len(answers) == 1 else answers,
+                **sample.values,
+            }
+        )
+    return rows
+
+
+def _plain_answer(answer: Any) -> Any:
+    """What a pipeline left of a question: texts as they are, log-likelihoods as numbers."""
+    if isinstance(answer, Logprob):
+        return answer.total
+    if isinstance(answer, LabelScores):
+        return list(answer.scores)
+    return [_plain_answer(item) for item in answer] if isinstance(answer, (list, tuple)) else answer

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from assay.core.call_checks import checked_dataclass
+from assay.core.task_variants import TaskVariant
 
 
 @checked_dataclass
@@ -346,6 +347,7 @@ class TaskCard:
         num_fewshot: examples per prompt.
         config: the whole definition as plain data.
         source: the file that defines it, or where it came from.
+        variant: the variant of a task file that this task is; None for tasks that a run cannot vary.
     """
 
     name: str
@@ -355,6 +357,7 @@ class TaskCard:
     num_fewshot: int
     config: Mapping[str, Any]
     source: str
+    variant: TaskVariant | None = None
 
 
 def named_sampler(config: Mapping[str, Any]) -> str:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 DOCUMENT, PROMPT, SEED, ORDER, DRAW = "document", "prompt", "seed", "order", "draw"
 # Between the names of factors that act together.
 COMBINED = " × "
 # Stands behind a task's name: the levels at which it was asked. A name may well have a # of its own, such as c#.
 _LEVELS = re.compile(rf"(?:#(?:{SEED}|{ORDER})=-?\d+)+\Z")
-
-
-def variant_suffix(levels: Mapping[str, int]) -> str:
-    """What stands behind the name of a task that was asked at these levels: `#seed=3#order=2`."""
-    return "".join(f"#{axis}={level}" for axis, level in levels.items())
 
 
 def base_name(name: str) -> str:

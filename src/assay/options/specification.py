@@ -24,7 +24,7 @@ from assay.options.training import training_settings
 from assay.tasks.corpora import resolve_windows
 from assay.tasks.fewshot import sampler_fault
 from assay.tasks.lm_eval.build.generation_settings import LENGTH_NAMES
-from assay.tasks.lm_eval.variants.prompt import ALL_PROMPTS
+from assay.tasks.lm_eval.variants.prompt_variants import ALL_PROMPTS
 from assay.tasks.profiles.parse import find_profile
 from assay.tasks.scoring_overrides import scoring_changes
 from assay.tasks.styles import OWN, find_style

@@ -12,7 +12,7 @@ from assay.core.annotations import shown
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, UserError
 from assay.core.identity import digest_all
-from assay.core.protocols import Task
+from assay.core.protocols import LocatesAnswers, SkipsRows, Task
 from assay.core.recorded_values import BYPASS
 from assay.core.requests import Instance
 from assay.core.specs import LM_EVAL, RunSpec, Scoring
@@ -22,9 +22,7 @@ from assay.run.plan import RequestKeys, find_keys
 from assay.tasks.clusters import cluster_reader
 from assay.tasks.corpora import TextTask
 from assay.tasks.lm_eval.build.instances import INVALID_GOLD
-from assay.tasks.lm_eval.file.definition import TaskDefinition
-from assay.tasks.lm_eval.file.value_checks import listed_choices, template_choices
-from assay.tasks.lm_eval.task import LmEvalTask
+from assay.tasks.lm_eval.file.value_checks import template_choices
 
 # Scorers that look for the index of the right choice, and the one that reads a choice's label from generated text.
 _SHAPES = ("multiple_choice", "rotated_choice", "label_scores", "generate_until")
@@ -70,9 +68,7 @@ def build_documents(task: Task, documents: Sequence[Document], spec: RunSpec, fi
     """Builds some documents of a task; arguments as in `build_task`."""
     everything = task.documents()
     cluster_of = cluster_reader(task.card, everything, spec.cluster)
-    built: Iterable[Instance] = map(task.build, documents)
-    if not isinstance(task, LmEvalTask):
-        built = _instances(task.card.name, built)
+    built: Iterable[Instance] = _instances(task.card.name, map(task.build, documents))
     with keep_limit_timer():
         if cluster_of is not None:
             own = map(cluster_of, documents)
@@ -126,7 +122,7 @@ def split_indices(task: Task) -> Sequence[int]:
 
 
 def _left_out(task: Task) -> frozenset[int]:
-    return frozenset(index for index, _ in task.left_out) if isinstance(task, LmEvalTask) else frozenset()
+    return frozenset(index for index, _ in task.skipped_rows()) if isinstance(task, SkipsRows) else frozenset()
 
 
 def left_out_count(task: Task) -> int:
@@ -184,25 +180,23 @@ def _reads_golds(scoring: Scoring) -> bool:
 
 def _gold_faults(built: BuiltTask) -> Iterator[Fault]:
     task = built.task
-    choices = _written_choices(task.definition) if isinstance(task, LmEvalTask) else []
-    if isinstance(task, LmEvalTask) and (found := template_choices(choices)):
-        where, message = task.definition.file.where("doc_to_choice"), f"lists the choice {found[0]!r}, a template"
-        yield Fault(where, f"{message} that is not filled in", "the choices as one template", _as_template(choices))
+    choices = task.written_choices() if isinstance(task, LocatesAnswers) else ()
+    if isinstance(task, LocatesAnswers) and (found := template_choices(choices)):
+        message = f"lists the choice {found[0]!r}, a template"
+        yield Fault(
+            task.where_choices(),
+            f"{message} that is not filled in",
+            "the choices as one template",
+            _as_template(choices),
+        )
     elif built.instances and _has_no_valid_target(built):
         where = f"task {task.card.name}"
-        if isinstance(task, LmEvalTask):
-            keys = ("doc_to_target",) if task.definition.format is None else ("format",)
-            where = f"{task.definition.file.where(*keys)}, {where}"
+        if isinstance(task, LocatesAnswers):
+            where = f"{task.where_answer()}, {where}"
         message = "no document has a right answer among its choices, so every model scores 0"
         found_text = f"{message}: {_example(built)} and the choices {shown_value(list(built.instances[0].choices))}"
         expected = "the text of a choice, or its place counted from 0"
         yield Fault(where, found_text, expected, _advice(task, built.instances[0]))
-
-
-def _written_choices(definition: TaskDefinition) -> list[Any]:
-    """The choices that the task file lists, also where a style reads them."""
-    is_read = definition.style is not None and definition.format is None
-    return listed_choices(definition.file.data.get("doc_to_choice") if is_read else definition.rendering.choice)
 
 
 def _example(built: BuiltTask) -> str:

@@ -1,10 +1,12 @@
-"""Scores the answers of a recorded run another way. No model is loaded unless missing answers are requested.
+"""Scores the answers of a recorded run: another way, as a new run (`rescore`), or as they were (`load`).
 
-Takes a record and changes of metrics or filters; gives a new run that names its parent.
+Takes a record and changes of metrics or filters, gives a result. No model is loaded unless answers are missing and may
+be asked.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,16 +18,28 @@ from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.protocols import Model, Task
 from assay.core.requests import Instance, Request
 from assay.core.responses import Failure, Output
-from assay.core.results import RunResult
+from assay.core.results import RequestCounts, RunResult, TaskResult
 from assay.core.secrets import is_hidden, redacted
 from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, RunSpec, Scoring, null_prompt
+from assay.core.version import __version__
 from assay.run.build import BuiltTask
 from assay.run.events import Listener, Noticed
+from assay.run.execute import Executed
 from assay.run.manifest import make_manifest
 from assay.run.plan import RequestPlan, work
 from assay.run.reopen import ReopenedRun, check_objects, check_secrets, open_recorded, recorded_spec, reopen
-from assay.run.resolve import Setup, check_model
-from assay.run.session import PreparedBatch, RunFeatures, Session, plan_missing, run_batches
+from assay.run.resolve import Setup, check_model, checked_scorers, unscored_task
+from assay.run.session import (
+    PreparedBatch,
+    RunFeatures,
+    RunOutcome,
+    Session,
+    make_result,
+    plan_missing,
+    run_batches,
+    score,
+)
+from assay.scoring.aggregate import aggregate_groups
 from assay.store.run_records import FINISHED, RunRecord
 from assay.store.store import Store
 
@@ -86,6 +100,73 @@ def rescore(
         schedule.next_batch()  # its only one, which is built already
         batch = PreparedBatch(reopened.built, lacking.to_execute(wanted.completes))
         return run_batches(session, setup, schedule, batch, manifest)
+
+
+def load(store: Store, run: str, tasks: Sequence[Task], listener: Listener, features: RunFeatures) -> RunResult:
+    """A recorded run with its documents and answers, scored as it was; nothing is asked and nothing is recorded.
+
+    Args:
+        store: the store that holds it.
+        run: the run's name, its start, or `last`.
+        tasks: task objects, for a run of such.
+        listener: receives events.
+        features: schedule and analyses of a rescored run.
+    """
+    record = store.runs.get(run)
+    check_objects(record, tasks)
+    spec = recorded_spec(record)
+    session = Session(spec, store, listener, features=features)
+    reopened = reopen(session, record, tasks)
+    lacking, built = _find_missing(session, reopened), reopened.built
+    if spec.options.predict_only:
+        built = tuple(replace(item, task=unscored_task(item.task)) for item in built)
+    own_tasks = tuple(item.task for item in built)
+    model = _StoreOnlyModel(record.fingerprint)
+    setup = Setup(own_tasks, tuple(checked_scorers(own_tasks)), reopened.groups, model, (), reopened.combined)
+    executed = Executed({}, {}, 0, 0.0)
+    with session.stage("score"):
+        schedule = session.features.schedule(session, setup)
+        results = schedule.complete(built, score(session, setup, built, executed))
+        groups = aggregate_groups(setup.groups, results)
+    notices = (*reopened.notices, *_lost_notices(reopened, lacking, False), *_changed_scores(record, results))
+    plan = lacking.to_execute(completes=False)
+    outcome = RunOutcome(spec, store, setup, len(plan.missing), results, groups)
+    result = make_result(session, record.id, outcome, plan, executed, record.manifest)
+    return _as_recorded(result, record, notices)
+
+
+def _as_recorded(result: RunResult, record: RunRecord, notices: Sequence[str]) -> RunResult:
+    """A loaded run with what its record says of the run itself: requests, failures, times, and its notices."""
+    summary = record.summary or {}
+    counts = summary.get("requests")
+    failures = summary.get("failures", {})
+    return replace(
+        result,
+        counts=result.counts if counts is None else RequestCounts(**counts),
+        failures={kind: (entry["count"], entry["example"]) for kind, entry in failures.items()},
+        notices=(*(summary.get("notices", result.notices)), *notices),
+        timings=summary.get("timings", {}),
+        model_run=summary.get("model_run", {}),
+    )
+
+
+def _changed_scores(record: RunRecord, results: Sequence[TaskResult]) -> list[str]:
+    """Where scores of today are not those of the record: scoring code has changed since, or a package."""
+    notices = []
+    for task in results:
+        known = {(item["metric"], item["filter"]): item for item in record.numbers(task.name).get("metrics", ())}
+        for metric in task.metrics:
+            then = known.get((metric.metric, metric.filter), {}).get("estimate", {}).get("value")
+            now = metric.estimate.value
+            if then is None or now is None:
+                continue
+            if not math.isclose(then, now, rel_tol=1e-9, abs_tol=1e-12):
+                version = record.manifest.get("assay_version")
+                notices.append(
+                    f"{task.name}: {metric.metric} is {now:.6g}, and the run recorded {then:.6g}: the scoring has "
+                    f"changed since (Assay {version} then, {__version__} now)"
+                )
+    return notices
 
 
 def rescored_spec(spec: RunSpec, wanted: RescoreOptions) -> RunSpec:

@@ -51,8 +51,7 @@ from assay.tasks.corpora import KIND, TextTask, resolve_windows
 from assay.tasks.head_requests import HEAD_KEY, HeadTask, as_head_task, why_no_head_fits
 from assay.tasks.lm_eval.file.python_code import CodeLoader, Consent, Shim, consent
 from assay.tasks.lm_eval.file.schema import KnownNames
-from assay.tasks.lm_eval.task import LmEvalTask
-from assay.tasks.lm_eval.variants.metrics import ALL, changed_scoring
+from assay.tasks.lm_eval.variants.metric_changes import ALL, changed_scoring
 from assay.tasks.profiles.expand import BestOfVariants
 from assay.tasks.selection import Selection, Wanted, select_tasks
 
@@ -422,7 +421,9 @@ def windowed_tasks(tasks: Sequence[Task], texts: TextOptions) -> tuple[Task, ...
         flag = "--stride" if texts.window is None else "--window"
         raise UserError(Fault(flag, "no task of this run reads whole texts", f"a task with output_type: {KIND}"))
     return tuple(
-        task if isinstance(task, (LmEvalTask, TextTask)) or task.card.kind != KIND else WindowedTask(task, windows)
+        WindowedTask(task, windows)
+        if task.card.kind == KIND and task.card.variant is None and not isinstance(task, TextTask)
+        else task
         for task in tasks
     )
 
@@ -435,7 +436,7 @@ def rescored_task(task: Task, changes: Mapping[str, Any], metrics: Mapping[str, 
         changes: `metric_list` and the like, as `tasks.changes` makes them.
         metrics: metric → shapes that it scores.
     """
-    is_done = isinstance(task, LmEvalTask) or changes.get("where_fitting")
+    is_done = task.card.variant is not None or changes.get("where_fitting")
     if is_done or not changes or task.scoring.process is not None:
         return task
     scoring = changed_scoring(task.scoring, task.scoring.scorer, changes, metrics)

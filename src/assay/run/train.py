@@ -15,6 +15,7 @@ from pathlib import Path
 from assay.core.errors import DataError, Fault, ModelError, UserError
 from assay.core.identity import digest
 from assay.core.protocols import Model, ProvidesTrainingExamples, ReportsNotices, Task, Trainable
+from assay.core.results import RunResult
 from assay.core.secrets import redacted_text
 from assay.core.specs import ModelSettings
 from assay.core.training import (
@@ -31,8 +32,8 @@ from assay.core.training import (
 from assay.models.registry import full_arguments, open_model
 from assay.run.events import Noticed, Trained
 from assay.run.open_model import fitted_arguments, inherited_arguments, is_nameable, opened_model
-from assay.run.resolve import open_catalog, resolve_tasks
-from assay.run.session import Session
+from assay.run.resolve import check_scoring, open_catalog, resolve_tasks
+from assay.run.session import Session, run
 from assay.store.database import MEMORY
 from assay.store.store import default_path
 from assay.store.trained_models import FittedModel
@@ -305,3 +306,18 @@ def _sampled(
         return training_examples
     kept = set(generator.sample(range(len(training_examples)), most))
     return [training_example for place, training_example in enumerate(training_examples) if place in kept]
+
+
+def run_trained(session: Session, options: FitSpec, tasks: Sequence[Wanted], model: Model | None) -> RunResult:
+    """Trains a model on the tasks of a run, then runs them with the trained model.
+
+    Args:
+        session: the run.
+        options: settings of training.
+        tasks: names or task objects.
+        model: a model object; the specification's model is opened when None.
+    """
+    check_scoring(session.spec, tasks, session.needs)  # what scoring lacks is reported before hours of training
+    fitted = fit(session, options, tasks, model)
+    own = replace(session.spec, model=fitted.name, model_args={})
+    return run(replace(session, spec=own, timings={}), tasks, None)

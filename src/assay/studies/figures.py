@@ -29,7 +29,6 @@ from assay.studies.calibration.reliability_figure import write_reliability_figur
 from assay.studies.paired.predictions import gold_choices_of, predictions_of
 from assay.studies.variance.prompt_figure import write_prompt_figure
 from assay.studies.variance.values import PromptAxis, TaskVariance
-from assay.tasks.lm_eval.task import LmEvalTask
 
 RELIABILITY, AXES, PROMPTS, LENGTHS, POSITIONS = KINDS = ("reliability", "axes", "prompts", "lengths", "positions")
 _NO_REQUESTS = Executed({}, {}, 0, 0.0)
@@ -59,7 +58,7 @@ def draw(kind: str, found: RunFigures, path: str | Path) -> Path:
         path: file that ends in `.svg` or `.png`.
     """
     if kind == RELIABILITY:
-        return write_reliability_figure([_with_reliability(result) for result in found.results], path)
+        return write_reliability_figure(_with_reliability(found.results), path)
     if kind == PROMPTS:
         return write_prompt_figure(found.prompts, path)
     if kind == AXES:
@@ -110,10 +109,11 @@ def _variation(
     return prompt_axes(tasks, results), task_variances(tasks, scorers, results)  # type: ignore[arg-type]
 
 
-def _with_reliability(task: TaskResult) -> TaskResult:
-    """A task with its confidences, also where its metrics need none."""
-    found = task.reliability or task_reliability(task.answered)
-    return task if found is None else replace(task, additions={**task.additions, "reliability": found})
+def _with_reliability(tasks: Sequence[TaskResult]) -> tuple[TaskResult, ...]:
+    found = [(task, task.reliability or task_reliability(task.answered)) for task in tasks]
+    return tuple(
+        task if own is None else replace(task, additions={**task.additions, "reliability": own}) for task, own in found
+    )
 
 
 # Predictions
@@ -198,8 +198,8 @@ def check_prompts(spec: RunSpec, flag: str, least: int) -> None:
         least: prompts that it needs.
     """
     tasks = resolve_tasks(spec, spec.tasks, open_catalog(spec.include_path)).tasks
-    prompts = [task.definition.prompt for task in tasks if isinstance(task, LmEvalTask)]
-    counts = Counter(prompt["task"] for prompt in prompts if prompt is not None)
+    variants = [task.card.variant for task in tasks]
+    counts = Counter(variant.task for variant in variants if variant is not None and variant.prompt is not None)
     if max(counts.values(), default=0) < least:
         found = "no task of the run is evaluated in several ways"
         varied = "--seeds, --orders, --draws or --prompts"

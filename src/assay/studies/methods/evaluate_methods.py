@@ -9,7 +9,7 @@ from typing import Any
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.formats import as_multiple_choice
 from assay.core.packages import RequiredPackage
-from assay.core.protocols import Task
+from assay.core.protocols import HasFormat, Task
 from assay.core.requests import HEAD_KINDS, Instance, Request
 from assay.core.responses import Failure
 from assay.core.results import AnsweredDocument, RunResult, TaskResult
@@ -31,7 +31,6 @@ from assay.studies.analyses import new_session
 from assay.studies.methods import methods_analysis as analysis
 from assay.studies.methods.methods_values import NO_PREDICTION, ChoiceQuestion, MethodsCell, MethodsStudy
 from assay.studies.paired.several_models import named_notices, random_accuracy, run_notices
-from assay.tasks.lm_eval.task import LmEvalTask
 from assay.tasks.selection import Wanted
 from assay.tasks.styles import OWN, find_style
 
@@ -208,7 +207,9 @@ def _questions(result: TaskResult, task: Task, known: Mapping[str, ChoiceQuestio
         key = _document_key(result, item)
         if not item.instance.choices or key in known:
             continue
-        read = task.question(item.document) if isinstance(task, LmEvalTask) else None
+        # The choices of a task in a style may be letters; its question has their texts.
+        is_varied = task.card.variant is not None
+        read = task.question(item.document) if is_varied and isinstance(task, HasFormat) else None
         asked = as_multiple_choice(read) if read is not None else None
         texts = asked.choices if asked is not None else item.instance.choices
         found[key] = ChoiceQuestion(item.instance.gold_indices, tuple(map(len, texts)))

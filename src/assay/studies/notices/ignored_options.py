@@ -16,8 +16,7 @@ from assay.core.variance_axes import base_name
 from assay.run.resolve import RescoredTask, WindowedTask
 from assay.tasks.corpora import KIND, TextTask
 from assay.tasks.head_requests import HeadTask
-from assay.tasks.lm_eval.task import LmEvalTask
-from assay.tasks.lm_eval.variants.metrics import ALL
+from assay.tasks.lm_eval.variants.metric_changes import ALL
 
 _MOST_NAMES = 5
 _OF_CLASS = "class"
@@ -73,7 +72,7 @@ def _is_from_task_file(task: Task) -> bool:
     """Whether a task takes examples, conversations and generation settings from the run: one of a task file does."""
     while isinstance(task, (RescoredTask, WindowedTask, HeadTask)):
         task = task.task
-    return isinstance(task, LmEvalTask) or task.card.kind == _OF_CLASS
+    return task.card.variant is not None or task.card.kind == _OF_CLASS
 
 
 def _prompt_options(task: Task, first: Instance, options: TaskOptions) -> Iterator[tuple[str, str]]:
@@ -106,13 +105,13 @@ def _texts(prompt: Prompt) -> list[str]:
 def _ignored_by_all(tasks: Sequence[Task], spec: RunSpec) -> Iterator[str]:
     """Options that are for some kinds of tasks, where the run has none of them."""
     options, texts, default = spec.options, spec.options.texts, TextOptions()
-    definitions = [task.definition for task in tasks if isinstance(task, LmEvalTask)]
+    cards = [(task.card.variant, task.card.config) for task in tasks]
     is_of_columns = (texts.text_column, texts.domain_column) != (default.text_column, default.domain_column)
     if is_of_columns and not any(isinstance(task, TextTask) for task in tasks):
         yield "--text_column and --domain_column have no effect: no task of this run is text:PATH"
-    if options.original_task and not any(definition.prompt is not None for definition in definitions):
+    if options.original_task and not any(variant is not None and variant.prompt is not None for variant, _ in cards):
         yield "--original_task has no effect: no task of this run has several prompts"
     # A run passes the model's settings to such tasks, too.
     given = options.metadata.keys() - spec.model_args.keys()
-    if given and not any(definition.custom_dataset is not None for definition in definitions):
+    if given and not any(variant is not None and "custom_dataset" in config for variant, config in cards):
         yield "--metadata has no effect: no task of this run makes its own data (custom_dataset)"

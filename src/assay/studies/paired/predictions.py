@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from assay.core.protocols import Task
+from assay.core.protocols import ReordersChoices, Task
 from assay.core.requests import Instance
 from assay.core.responses import Failure
 from assay.core.results import TaskResult
 from assay.core.scores import Sample
 from assay.scoring.scorers.choice_methods import METHODS
 from assay.scoring.scorers.multiple_choice import argmax, choice_view
-from assay.tasks.lm_eval.build.instances import listed_order
-from assay.tasks.lm_eval.task import LmEvalTask
 
 _CHOICE, _GENERATED = "multiple_choice", "generate_until"
 # What a metric picks by, of those that are accuracies of a pick.
@@ -83,6 +81,4 @@ def _generated_predictions(
 
 def _original_index(task: Task, instance: Instance, predicted: int) -> int:
     """A place among the choices as they were shown, as one among the document's own."""
-    if not isinstance(task, LmEvalTask):
-        return predicted
-    return listed_order(len(instance.choices), task.definition.order, instance.task)[predicted]
+    return task.choice_order(instance)[predicted] if isinstance(task, ReordersChoices) else predicted

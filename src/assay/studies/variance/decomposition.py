@@ -13,13 +13,12 @@ from assay.core.protocols import Task
 from assay.core.responses import Failure
 from assay.core.results import AnsweredDocument, TaskResult
 from assay.core.scores import Sample
-from assay.core.variance_axes import DOCUMENT, DRAW, ORDER, PROMPT, base_name
+from assay.core.variance_axes import DOCUMENT, DRAW, ORDER, PROMPT
 from assay.run.build import split_indices
 from assay.scoring.aggregate import document_clusters
 from assay.scoring.document_scorer import DocumentScorer
 from assay.studies.paired.predictions import gold_choices_of, predictions_of
 from assay.studies.variance.values import TaskVariance, VarianceAxis
-from assay.tasks.lm_eval.task import LmEvalTask
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,9 +41,10 @@ class _Cell:
     """A task at one level of every axis except draws."""
 
     levels: Mapping[str, str]
-    task: LmEvalTask
+    task: Task
     scorer: DocumentScorer
     result: TaskResult
+    draws: int | None
 
     @cached_property
     def indices(self) -> Mapping[int, int]:
@@ -54,7 +54,7 @@ class _Cell:
     @cached_property
     def drawn(self) -> Sequence[Sequence[Sample]]:
         """Every draw scored as if it were the only one; empty where there are none, or they cannot be told apart."""
-        draws = self.task.options.axes.draws or 1
+        draws = self.draws or 1
         pipelines = [
             pipeline
             for pipeline in self.scorer.pipelines
@@ -143,18 +143,17 @@ def task_variances(
     """
     families: dict[str, list[_Cell]] = {}
     for task, scorer, result in zip(tasks, scorers, results, strict=True):
-        if isinstance(task, LmEvalTask):
-            definition = task.definition
-            prompt = definition.prompt
-            levels = {axis: str(level) for axis, level in definition.variant.items()}
-            levels = levels if prompt is None else {PROMPT: str(prompt["name"]), **levels}
-            base = base_name(definition.name) if prompt is None else str(prompt["task"])
-            families.setdefault(base, []).append(_Cell(levels, task, scorer, result))
+        variant = task.card.variant
+        if variant is not None:
+            levels = {axis: str(level) for axis, level in variant.levels.items()}
+            levels = levels if variant.prompt is None else {PROMPT: variant.prompt, **levels}
+            base = variant.base if variant.prompt is None else variant.task
+            families.setdefault(base, []).append(_Cell(levels, task, scorer, result, variant.draws))
     return tuple(found for base, cells in families.items() for found in _family(base, cells))
 
 
 def _family(base: str, cells: Sequence[_Cell]) -> Iterator[TaskVariance]:
-    is_drawn = any(cell.task.options.axes.draws for cell in cells)
+    is_drawn = any(cell.draws for cell in cells)
     keys = dict.fromkeys((metric.metric, metric.filter) for cell in cells for metric in cell.result.metrics)
     for key in keys:
         own = [cell for cell in cells if any((m.metric, m.filter) == key for m in cell.result.metrics)]

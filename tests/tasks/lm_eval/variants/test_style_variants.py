@@ -17,7 +17,7 @@ from assay.tasks.catalog import Catalog
 from assay.tasks.lm_eval.file.schema import KnownNames, task_faults
 from assay.tasks.lm_eval.file.yaml_reader import read_task_file
 from assay.tasks.lm_eval.task import LmEvalTask
-from assay.tasks.lm_eval.variants.style import in_style, restyle
+from assay.tasks.lm_eval.variants.style_variants import in_style, restyle
 from assay.tasks.selection import Selection, select_tasks
 from assay.tasks.styles import find_style
 from assay.testing import toy_choice_task

@@ -18,7 +18,7 @@ from assay.tasks.lm_eval.build.questions import QuestionReader
 from assay.tasks.lm_eval.file.definition import DEFAULT_METRICS, Rendering, TaskDefinition
 from assay.tasks.lm_eval.file.format_defaults import as_written, separated_description
 from assay.tasks.lm_eval.file.format_key import CHOICE, CLASSES, SPAN, format_kind
-from assay.tasks.prompts import Delimiters
+from assay.tasks.prompt_parts import Delimiters
 from assay.tasks.styles import STYLES, Style, StyledQuestion, apply_style
 
 _CHOICE, _GENERATED = "multiple_choice", "generate_until"
@@ -42,7 +42,7 @@ def in_style(definition: TaskDefinition, style: Style | None) -> TaskDefinition:
     if kind not in (CHOICE, CLASSES):
         return as_written(definition)
     plain = restyle(definition, STYLES["cloze"] if kind == CHOICE else _RANKED)
-    return replace(plain, name=definition.name, alias=definition.alias, style=None)
+    return replace(plain, variant=definition.variant)
 
 
 def has_choices(definition: TaskDefinition) -> bool:
@@ -55,8 +55,7 @@ def restyle(definition: TaskDefinition, style: Style) -> TaskDefinition:
     """The same task in a style."""
     stated = definition.format
     if style.spans and format_kind(stated) == SPAN and stated is not None:
-        named = replace(definition, name=f"{definition.name}@{style.name}", alias=f"{definition.alias}@{style.name}")
-        return replace(as_written(named, style), style=style.name)
+        return as_written(replace(definition, variant=replace(definition.variant, style=style.name)), style)
     if not has_choices(definition):
         why = "has no choices (doc_to_choice)" if stated is None else f"is of the format {format_kind(stated)}"
         raise TaskFileError(
@@ -70,8 +69,7 @@ def restyle(definition: TaskDefinition, style: Style) -> TaskDefinition:
     examples = definition.fewshot
     return replace(
         definition,
-        name=f"{definition.name}@{style.name}",
-        alias=f"{definition.alias}@{style.name}",
+        variant=replace(definition.variant, style=style.name),
         output_type=_GENERATED if style.generates else _CHOICE,
         description=separated_description(definition),
         rendering=_rendering(definition, definition.rendering, style, ()),
@@ -79,7 +77,6 @@ def restyle(definition: TaskDefinition, style: Style) -> TaskDefinition:
         generation={"until": list(style.stop), "max_gen_toks": style.max_tokens, "do_sample": False},
         repeats=1,
         scoring=_scoring(definition.scoring, definition.output_type, style),
-        style=style.name,
         rotates=style.rotates,
         example_limit=style.limit,
         questions=QuestionReader(definition, definition.rendering, ()).question,

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from assay.core.errors import DataError, Fault, UserError, did_you_mean
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskOptions
+from assay.core.task_variants import TaskVariant
 from assay.tasks.lm_eval.build.fields import Row
 from assay.tasks.lm_eval.build.instances import INVALID_GOLD
 from assay.tasks.lm_eval.file.definition import DEFAULT_METRICS, Rendering, TaskDefinition
@@ -35,7 +36,7 @@ _Named = TypeVar("_Named", ListedPrompt, PromptTemplate)
 
 @dataclass(frozen=True, slots=True)
 class PromptOptions:
-    """Which prompts the user asks for.
+    """Which prompts the user requests.
 
     Attributes:
         place: PromptSource's file or folder; None for what the task file says.
@@ -56,18 +57,18 @@ class PromptOptions:
 def in_prompts(
     file: TaskFile, prompt_options: PromptOptions, define: Callable[[TaskFile], TaskDefinition]
 ) -> list[TaskDefinition] | None:
-    """A task in every prompt that is wished; None where nobody names prompts for it.
+    """A task in every requested prompt; None where neither the run nor the file names prompts.
 
     Args:
         file: the task.
-        wish: which of the prompts.
+        prompt_options: which of the prompts.
         define: makes the definition of a file.
     """
     if prompt_options.place is None and file.data.get("prompts") is None:
         return None
     if prompt_options.place is None and isinstance(file.data["prompts"], list):
         chosen = _chosen(listed_prompts(file), prompt_options, file.where("prompts"))
-        return [replace(define(prompt.file), prompt=prompt.notes) for prompt in chosen]
+        return [_with_listed(define(prompt.file), file, prompt) for prompt in chosen]
     definition = define(file)
     path = templates_path(file, prompt_options.place)
     return [
@@ -110,6 +111,13 @@ def _label(prompt: ListedPrompt | PromptTemplate) -> str:
     return prompt.name if isinstance(prompt, ListedPrompt) else prompt.label
 
 
+def _with_listed(definition: TaskDefinition, file: TaskFile, prompt: ListedPrompt) -> TaskDefinition:
+    """The task in one prompt of its file's list, which the definition has for its own."""
+    name, alias = file.data["task"], file.data.get("task_alias")
+    variant = TaskVariant(name, prompt=prompt.name)
+    return replace(definition, variant=variant, own_alias=name if alias is None else alias, prompt=prompt.notes)
+
+
 def _with_template(definition: TaskDefinition, template: PromptTemplate) -> TaskDefinition:
     """The task in one template. It reads the dataset's own rows, for which it was written."""
     reader = _TemplateReader(template)
@@ -125,8 +133,7 @@ def _with_template(definition: TaskDefinition, template: PromptTemplate) -> Task
     examples = replace(rendering, target=_Field(reader.shown), delimiters=definition.fewshot.rendering.delimiters)
     return replace(
         definition,
-        name=f"{definition.name}@{template.label}",
-        alias=f"{definition.alias}@{template.label}",
+        variant=replace(definition.variant, prompt=template.label),
         output_type=output_type,
         rendering=rendering,
         description=None,
