@@ -166,7 +166,9 @@ def test_a_prompt_that_puts_no_document_is_named(cli: Cli, folder: Path) -> None
     (folder / "prompted.yaml").write_text(text + "test_split: test\nprompts: templates.yaml\n")
     done = run(cli, folder, "prompted", "--write_out")
     assert done.code == 3 and "bug" not in done.err
-    assert "problem: task prompted@never: no score: all 20 documents are left out" in done.out
+    assert (
+        "problem: task prompted@never: no score: its prompt template cannot render any of its 20 documents" in done.out
+    )
     (row,) = json.loads(cli("ls", "runs", "--json").out)
     assert row["status"] == "incomplete"
 

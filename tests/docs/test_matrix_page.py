@@ -36,7 +36,7 @@ def test_the_command_of_the_real_matrix_names_six_rows_and_eight_tasks() -> None
     (command,) = re.findall(r"```text\n(assay matrix.*?)```", PAGE, re.DOTALL)
     words = shlex.split(command.replace("\\\n", " "))
     models = words[words.index("--models") + 1 : words.index("--tasks")]
-    tasks = words[words.index("--tasks") + 1 : words.index("--metric")]
+    tasks = words[words.index("--tasks") + 1 : words.index("--metrics")]
     assert (len(model_rows(models, {})), len(tasks)) == (6, 8)
     for task in tasks:
         assert len(re.findall(rf"^\| {task} \(acc\) \|", PAGE, re.MULTILINE)) == 2, "scores and improvements"
