@@ -152,7 +152,15 @@ def _explained(pair: TaskPair, access: ModelAccess | None) -> TaskExplanation:
     common, better, worse = _flips(pair)
     ending = _conclusion(pair, causes, difference, joint)
     return TaskExplanation(
-        first, second, difference, common, better, worse, tuple(causes), (*remarks, *without), ending
+        first=first,
+        second=second,
+        difference=difference,
+        common=common,
+        better=better,
+        worse=worse,
+        causes=tuple(causes),
+        remarks=(*remarks, *without),
+        conclusion=ending,
     )
 
 

@@ -101,13 +101,13 @@ def fill_matrix(
         {item.label: _joined(row.notices) for item, row in zip(evaluated_models, rows, strict=True)}
     )
     matrix = make_matrix(
-        [evaluated_model.label for evaluated_model in evaluated_models],
-        names,
-        shown.cells,
-        [*(gap for row in rows for gap in row.gaps), *shown.gaps],
-        [item for row in rows for item in row.runs],
-        [*notices, *shown.notices],
-        _SEED,
+        models=[evaluated_model.label for evaluated_model in evaluated_models],
+        tasks=names,
+        cells=shown.cells,
+        gaps=[*(gap for row in rows for gap in row.gaps), *shown.gaps],
+        runs=[item for row in rows for item in row.runs],
+        notices=[*notices, *shown.notices],
+        seed=_SEED,
     )
     return replace(
         matrix,
@@ -297,20 +297,20 @@ def _cell(label: str, unit: _MatrixUnit, metric: MetricResult, leaves: Sequence[
     values = _values(leaves, metric, unit.group)
     own = _leaves_with_metric(leaves, metric)
     return MatrixCell(
-        label,
-        unit.name,
-        metric.metric,
-        metric.filter,
-        metric.estimate,
-        metric.higher_is_better,
-        _baseline(leaves, metric, unit.group),
-        own[0].fingerprint if len(leaves) == 1 else digest_all(leaf.fingerprint for leaf in own),
-        tuple(values),
-        tuple(values.values()),
-        sum_denominators([leaf.denominators for leaf in leaves]),
-        _clusters(leaves, values),
-        metric.bounds,
-        tuple(leaf.name for leaf in own) if len(own) < len(leaves) else (),
+        model=label,
+        task=unit.name,
+        metric=metric.metric,
+        filter=metric.filter,
+        estimate=metric.estimate,
+        higher_is_better=metric.higher_is_better,
+        baseline=_baseline(leaves, metric, unit.group),
+        asked=own[0].fingerprint if len(leaves) == 1 else digest_all(leaf.fingerprint for leaf in own),
+        documents=tuple(values),
+        values=tuple(values.values()),
+        denominators=sum_denominators([leaf.denominators for leaf in leaves]),
+        clusters=_clusters(leaves, values),
+        bounds=metric.bounds,
+        part=tuple(leaf.name for leaf in own) if len(own) < len(leaves) else (),
         is_style=not all(leaf.card.config.get("prompt") for leaf in leaves),
     )
 

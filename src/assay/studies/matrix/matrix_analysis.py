@@ -162,13 +162,13 @@ def _standing(
     relative = {column.label: cell.relative for column, cell in above if cell.relative is not None}
     bounded = {column.label: cell.bounded for column, cell in above if cell.bounded is not None}
     return Standing(
-        model,
-        _mean_estimate([cell for _, cell in shares]),
-        tuple(column.label for column, _ in shares),
-        _mean_estimate([cell for column, cell in shares if column in common]),
-        _average(relative),
-        _average(bounded),
-        wins,
+        model=model,
+        score=_mean_estimate([cell for _, cell in shares]),
+        score_tasks=tuple(column.label for column, _ in shares),
+        common=_mean_estimate([cell for column, cell in shares if column in common]),
+        relative=_average(relative),
+        bounded=_average(bounded),
+        win_rate=wins,
     )
 
 

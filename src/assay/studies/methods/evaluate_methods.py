@@ -261,7 +261,19 @@ def _cells(label: str, unit: _MethodsUnit, result: RunResult, requested: Methods
         documents, predictions, hits = zip(*rows, strict=True) if rows else ((), (), ())
         own = tuple(clusters.get(name, name) for name in documents) if clusters else None
         estimate = mean_estimate(hits) if own is None else clustered_mean(hits, own).estimate
-        cells.append(MethodsCell(label, unit.name, unit.style, method, estimate, documents, predictions, hits, own))
+        cells.append(
+            MethodsCell(
+                model=label,
+                task=unit.name,
+                style=unit.style,
+                method=method,
+                estimate=estimate,
+                documents=documents,
+                picks=predictions,
+                hits=hits,
+                clusters=own,
+            )
+        )
     return cells
 
 

@@ -160,7 +160,15 @@ def _paired_comparison(
     )
     documents = recorded.documents if match.is_whole else [recorded.documents[place] for place in match.mine]
     differences = match.differences if recorded.aggregation in MEAN_AGGREGATIONS else None
-    item = PairedComparison(score, differences, match.clusters, documents, found.ends, found.spread, is_bounded)
+    item = PairedComparison(
+        score=score,
+        differences=differences,
+        clusters=match.clusters,
+        documents=documents,
+        ends=found.ends,
+        spread=found.spread,
+        is_bounded=is_bounded,
+    )
     return replace(item, score=item.at(options.alpha))
 
 
