@@ -25,10 +25,10 @@ from assay.core.protocols import ExposesTokens, Task
 from assay.core.requests import Demonstrated, Generation, Loglikelihood, Request
 from assay.core.specs import LM_EVAL, ModelSettings, RunSpec
 from assay.models.registry import open_model
+from assay.options.specification import make_spec
 from assay.report.lm_eval_results import plain as plain_document
 from assay.run.build import selected_documents
 from assay.run.resolve import open_catalog, resolve_tasks
-from assay.settings import make_spec
 from assay.tasks.fewshot_overlap import REPLACED
 from parity import conversation
 from parity.compare import OF_CLASS

@@ -11,8 +11,8 @@ import json
 import sys
 from pathlib import Path
 
+from assay.options.specification import make_spec
 from assay.run.resolve import code_loader, known_names, open_catalog
-from assay.settings import make_spec
 from assay.tasks.load_all import load_everything
 
 

@@ -18,11 +18,10 @@ from assay.core.responses import Failure, Logprob, Output, Text
 from assay.core.results import AnsweredDocument, TaskResult
 from assay.core.specs import LM_EVAL, ModelSettings
 from assay.models.registry import open_model
+from assay.options.specification import make_spec
 from assay.report.lm_eval_results import results_data
-from assay.run.build import build_task
-from assay.run.gold_checks import check_golds
+from assay.run.build import build_task, check_golds
 from assay.run.resolve import open_catalog, resolve_tasks
-from assay.settings import make_spec
 from assay.tasks.fewshot_overlap import REPLACED
 from assay.testing import ScriptedModel
 from parity import script

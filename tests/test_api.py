@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -183,6 +186,72 @@ def test_public_names_are_sorted_and_all_there() -> None:
     assert set(names) == set(assay._PUBLIC)
     assert all(getattr(assay, name) is not None for name in assay.__all__)
     assert dir(assay) == sorted(assay.__all__)
+
+
+VERBS = {
+    *("audit", "compare", "evaluate", "evaluate_matrix", "explain", "finetune", "load_run", "plan_run", "plot"),
+    *("rescore", "show_document", "study_methods"),
+}
+DECORATORS = {"filter", "metric", "model", "task"}
+GIVEN = {
+    *("Explanation", "FittedModel", "Matrix", "PlanReport", "RunComparison", "RunResult", "Settings", "ShownDocument"),
+    *("MethodsStudy", "Store", "TaskAudit", "TaskResult"),
+}
+
+
+def test_every_verb_and_the_types_it_takes_and_gives_are_public() -> None:
+    assert set(assay.__all__) >= VERBS | DECORATORS | GIVEN
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    script = "import assay, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numpy", "pandas", "rich", "torch", "yaml", "assay.api"} & set(loaded)
+
+
+def test_result_files_hold_what_the_command_line_writes(tmp_path: Path) -> None:
+    result = evaluate(
+        "ngram",
+        "demo_questions",
+        limit=5,
+        store=tmp_path / "s.db",
+        output_path=tmp_path / "out",
+        audit=True,
+        reliability=True,
+    )
+    assert result.tasks[0].reliability is not None
+    (path,) = (tmp_path / "out").rglob("results_*.json")
+    assert "audit" in json.loads(path.read_text())["assay"]
+    with pytest.raises(UserError, match="audit is True, and no result file is written. Say output_path=DIR"):
+        evaluate("ngram", "demo_questions", store=":memory:", audit=True)
+
+
+def test_an_audit_and_a_figure_of_a_result_and_of_its_record(tmp_path: Path) -> None:
+    task = toy_generation_task(3)
+    result = evaluate(ScriptedModel(seven), task, store=tmp_path / "s.db")
+    assert assay.audit(result) == assay.audit(result.run_id, tasks=[task], store=tmp_path / "s.db")
+    chosen = evaluate("ngram", "demo_questions", limit=5, store=tmp_path / "s.db")
+    for run in (chosen, "last"):
+        path = assay.plot(run, "reliability", tmp_path / "r.svg", store=tmp_path / "s.db")
+        assert path.read_text().startswith("<?xml")
+    with pytest.raises(UserError, match='no figure "pie"; expected one of reliability, axes'):
+        assay.plot(chosen, "pie", tmp_path / "r.svg")  # type: ignore[arg-type]
+
+
+def test_rows_of_a_result_a_matrix_and_a_comparison(tmp_path: Path) -> None:
+    store, task = tmp_path / "s.db", toy_choice_task(6)
+    matrix = assay.evaluate_matrix(["dummy", "ngram"], task, store=store)
+    assert [(row["model"], row["task"]) for row in matrix.to_dicts()] == [
+        ("dummy", "toy_choice"),
+        ("ngram", "toy_choice"),
+    ]
+    compared = assay.compare("last", "last~1", store=store)
+    (row,) = compared.to_dicts()
+    assert (row["task"], row["n"]) == ("toy_choice", 6)
+    result = evaluate("dummy", task, store=store)
+    assert len(result.to_dicts()) == 2
+    sample = result.to_pandas(samples=True).iloc[0]
+    assert (sample["document_id"], len(sample["answer"]), sample["target"]) == (0, 4, 0)
 
 
 def test_an_unknown_public_name_is_an_attribute_error() -> None:

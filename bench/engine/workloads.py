@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.requests import Generation, Loglikelihood, Request
+from assay.options.specification import make_spec
 from assay.run.build import selected_documents
 from assay.run.resolve import open_catalog, resolve_tasks
-from assay.settings import make_spec
 
 
 @dataclass(frozen=True, slots=True)

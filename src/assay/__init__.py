@@ -1,6 +1,6 @@
 """Assay: how well does a language model do on a benchmark, how sure are we, and can you check it?
 
-The public names are listed here and loaded when first used; `import assay` itself loads nothing heavy.
+The public names are listed here and imported on first use; `import assay` itself loads nothing heavy.
 """
 
 from __future__ import annotations
@@ -9,44 +9,78 @@ from typing import TYPE_CHECKING, Any
 
 from assay.core.version import __version__
 
-# Public name → module that has it.
+# Public name → module that defines it.
 _PUBLIC = {
+    "AnsweredDocument": "assay.core.results",
     "AssayError": "assay.core.errors",
     "Capabilities": "assay.core.fingerprints",
+    "ChoiceView": "assay.scoring.scorers.multiple_choice",
     "Choose": "assay.tasks.python",
+    "Classification": "assay.core.requests",
     "Complete": "assay.tasks.python",
     "Demonstrated": "assay.core.requests",
+    "Denominators": "assay.core.scores",
+    "DetectOptions": "assay.core.detect_options",
     "Document": "assay.core.documents",
     "Estimate": "assay.core.scores",
+    "Explanation": "assay.studies.explain.explain_values",
     "Failure": "assay.core.responses",
+    "Filter": "assay.core.protocols",
     "FilterSpec": "assay.core.specs",
     "Fingerprint": "assay.core.fingerprints",
+    "FittedModel": "assay.store.trained_models",
     "Generation": "assay.core.requests",
+    "GroupResult": "assay.core.results",
     "Instance": "assay.core.requests",
+    "LabelScores": "assay.core.responses",
+    "LikelihoodView": "assay.scoring.scorers.text_likelihood",
+    "Listener": "assay.run.events",
     "Loglikelihood": "assay.core.requests",
     "Logprob": "assay.core.responses",
+    "Matrix": "assay.studies.matrix.matrix_values",
     "Message": "assay.core.requests",
+    "MethodsStudy": "assay.studies.methods.methods_values",
+    "MetricResult": "assay.core.scores",
     "MetricSpec": "assay.core.specs",
     "Model": "assay.core.protocols",
+    "Output": "assay.core.responses",
+    "PairedScore": "assay.studies.paired.paired_values",
     "PipelineSpec": "assay.core.specs",
+    "PlanReport": "assay.run.forecast",
+    "Problem": "assay.core.results",
     "Read": "assay.tasks.python",
+    "Request": "assay.core.requests",
     "RollingLoglikelihood": "assay.core.requests",
+    "RunComparison": "assay.studies.compare.compare_values",
     "RunResult": "assay.core.results",
     "RunSpec": "assay.core.specs",
+    "Sample": "assay.core.scores",
     "Sampling": "assay.core.requests",
+    "Seeds": "assay.core.specs",
+    "Settings": "assay.options.table",
+    "ShownDocument": "assay.run.show",
+    "Store": "assay.store.store",
     "Task": "assay.core.protocols",
+    "TaskAudit": "assay.studies.audit.extraction_audit",
     "TaskResult": "assay.core.results",
     "Text": "assay.core.responses",
+    "Trainable": "assay.core.protocols",
     "UserError": "assay.core.errors",
     "Windows": "assay.core.requests",
     "Write": "assay.tasks.python",
+    "audit": "assay.api",
     "compare": "assay.api",
     "evaluate": "assay.api",
     "evaluate_matrix": "assay.api",
     "explain": "assay.api",
+    "filter": "assay.scoring.decorators",
     "finetune": "assay.api",
-    "make_spec": "assay.settings",
+    "load_run": "assay.api",
+    "make_spec": "assay.options.specification",
+    "metric": "assay.scoring.decorators",
+    "model": "assay.models.model_decorator",
     "plan_run": "assay.api",
+    "plot": "assay.api",
     "rater_agreement": "assay.stats.agreement",
     "rescore": "assay.api",
     "show_document": "assay.api",
@@ -55,43 +89,77 @@ _PUBLIC = {
 }
 
 __all__ = [
+    "AnsweredDocument",
     "AssayError",
     "Capabilities",
+    "ChoiceView",
     "Choose",
+    "Classification",
     "Complete",
     "Demonstrated",
+    "Denominators",
+    "DetectOptions",
     "Document",
     "Estimate",
+    "Explanation",
     "Failure",
+    "Filter",
     "FilterSpec",
     "Fingerprint",
+    "FittedModel",
     "Generation",
+    "GroupResult",
     "Instance",
+    "LabelScores",
+    "LikelihoodView",
+    "Listener",
     "Loglikelihood",
     "Logprob",
+    "Matrix",
     "Message",
+    "MethodsStudy",
+    "MetricResult",
     "MetricSpec",
     "Model",
+    "Output",
+    "PairedScore",
     "PipelineSpec",
+    "PlanReport",
+    "Problem",
     "Read",
+    "Request",
     "RollingLoglikelihood",
+    "RunComparison",
     "RunResult",
     "RunSpec",
+    "Sample",
     "Sampling",
+    "Seeds",
+    "Settings",
+    "ShownDocument",
+    "Store",
     "Task",
+    "TaskAudit",
     "TaskResult",
     "Text",
+    "Trainable",
     "UserError",
     "Windows",
     "Write",
     "__version__",
+    "audit",
     "compare",
     "evaluate",
     "evaluate_matrix",
     "explain",
+    "filter",
     "finetune",
+    "load_run",
     "make_spec",
+    "metric",
+    "model",
     "plan_run",
+    "plot",
     "rater_agreement",
     "rescore",
     "show_document",
@@ -101,36 +169,58 @@ __all__ = [
 
 if TYPE_CHECKING:
     from assay.api import (
+        audit,
         compare,
         evaluate,
         evaluate_matrix,
         explain,
         finetune,
+        load_run,
         plan_run,
+        plot,
         rescore,
         show_document,
         study_methods,
     )
+    from assay.core.detect_options import DetectOptions
     from assay.core.documents import Document
     from assay.core.errors import AssayError, UserError
     from assay.core.fingerprints import Capabilities, Fingerprint
-    from assay.core.protocols import Model, Task
+    from assay.core.protocols import Filter, Model, Task, Trainable
     from assay.core.requests import (
+        Classification,
         Demonstrated,
         Generation,
         Instance,
         Loglikelihood,
         Message,
+        Request,
         RollingLoglikelihood,
         Sampling,
         Windows,
     )
-    from assay.core.responses import Failure, Logprob, Text
-    from assay.core.results import RunResult, TaskResult
-    from assay.core.scores import Estimate
-    from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, RunSpec
-    from assay.settings import make_spec
+    from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
+    from assay.core.results import AnsweredDocument, GroupResult, Problem, RunResult, TaskResult
+    from assay.core.scores import Denominators, Estimate, MetricResult, Sample
+    from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, RunSpec, Seeds
+    from assay.models.model_decorator import model
+    from assay.options.specification import make_spec
+    from assay.options.table import Settings
+    from assay.run.events import Listener
+    from assay.run.forecast import PlanReport
+    from assay.run.show import ShownDocument
+    from assay.scoring.decorators import filter, metric
+    from assay.scoring.scorers.multiple_choice import ChoiceView
+    from assay.scoring.scorers.text_likelihood import LikelihoodView
     from assay.stats.agreement import rater_agreement
+    from assay.store.store import Store
+    from assay.store.trained_models import FittedModel
+    from assay.studies.audit.extraction_audit import TaskAudit
+    from assay.studies.compare.compare_values import RunComparison
+    from assay.studies.explain.explain_values import Explanation
+    from assay.studies.matrix.matrix_values import Matrix
+    from assay.studies.methods.methods_values import MethodsStudy
+    from assay.studies.paired.paired_values import PairedScore
     from assay.tasks.python import Choose, Complete, Read, Write, task
 
 

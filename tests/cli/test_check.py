@@ -28,7 +28,7 @@ def test_a_sample_document_is_read_from_a_data_file(cli: Cli, tmp_path: Path) ->
     text = "task: t\ndataset_path: json\ntest_split: test\ndoc_to_text: '{{q}} {{r}}'\ndoc_to_target: a\n"
     (tmp_path / "t.yaml").write_text(text)
     (tmp_path / "d.jsonl").write_text('{"q": 1, "a": 2}\n')
-    assert "'r' is no column" in cli("check", tmp_path / "t.yaml", "--doc", tmp_path / "d.jsonl").err
+    assert "'r' is not a column" in cli("check", tmp_path / "t.yaml", "--doc", tmp_path / "d.jsonl").err
     (tmp_path / "d.jsonl").write_text("")
     assert "holds no document" in cli("check", tmp_path / "t.yaml", "--doc", tmp_path / "d.jsonl").err
 
@@ -40,7 +40,7 @@ def test_with_consent_code_runs_and_everything_is_built(cli: Cli, tmp_path: Path
     (tmp_path / "a.yaml").write_text(f"task: a\n{common}doc_to_text: !function utils.ask\n")
     (tmp_path / "b.yaml").write_text(f"task: b\n{common}doc_to_text: !function broken.ask\n")
     (tmp_path / "g.yaml").write_text("group: g\ntask: [a]\n")
-    assert cli("check", tmp_path).out.endswith("3 files, 2 tasks, 1 groups: no faults\n")
+    assert cli("check", tmp_path).out.endswith("3 files, 2 tasks, 1 group: no faults\n")
     done = cli("check", tmp_path, "--allow_code")
     assert done.code == 2
     assert done.out.splitlines()[1:] == [

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from assay.cli.deliver import CommandOutput
 from assay.core.errors import AssayError, Fault, UserError
 from assay.core.results import Problem
+from assay.report.deliver import CommandOutput
 from assay.report.result_files import WrittenFiles
 
 Cli = Callable[..., Any]
@@ -72,7 +72,7 @@ def test_a_mended_task_is_rescored_without_asking(cli: Cli, folder: Path) -> Non
     run(cli, folder, "colours,failing")
     (folder / "scoring.py").write_text(CODE.replace('raise RuntimeError("no labels")', "return 0.5"))
     again = run(cli, folder, "colours,failing")
-    assert again.code == 0 and "60 already known, 0 asked" in again.out
+    assert again.code == 0 and "60 already known, 0 executed" in again.out
     done = cli("rescore", "last~1")
     assert done.code == 0 and "0.5000" in done.out
 
@@ -154,7 +154,7 @@ def test_a_figure_that_fails_leaves_the_others(
 
 def test_a_figure_of_prompts_without_prompts_is_refused_before_the_run(cli: Cli, folder: Path, tmp_path: Path) -> None:
     done = run(cli, folder, "colours", "--prompt_figure", tmp_path / "p.svg")
-    assert done.code == 2 and "--prompt_figure: no task of the run is asked in several ways" in done.err
+    assert done.code == 2 and "--prompt_figure: no task of the run is evaluated in several ways" in done.err
     assert json.loads(cli("ls", "runs", "--json").out) == []
 
 

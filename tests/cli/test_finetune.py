@@ -38,8 +38,8 @@ def test_options_of_runs_have_no_meaning_in_training(capsys: pytest.CaptureFixtu
     message = refused(
         capsys, "finetune", "--model", "dummy", "--tasks", "demo_questions", "--limit", "5", "--num_fewshot", "2"
     )
-    assert "--limit: has no meaning in training. Take fewer training documents with --train_limit" in message
-    assert "--num_fewshot: has no meaning in training" in message
+    assert "--limit: is not an option of assay finetune. Take fewer training examples with --train_limit" in message
+    assert "--num_fewshot: is not an option of assay finetune" in message
 
 
 def test_wrong_values_are_told_before_anything_is_read(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from assay.cli import hints
 from assay.cli.main import COMMANDS
-from assay.cli.run import make_run_parser
 from assay.models.aliases import UNSUPPORTED_MODELS
 from assay.models.loading.argument_hints import UNSUPPORTED_ARGUMENTS
 from assay.models.loading.arguments import BACKEND, READERS
 from assay.models.registry import ALIASES, is_known
+from assay.options import hints
+from assay.options.parser import make_parser
 
 Cli = Callable[..., Any]
 RUN = ["run", "--model", "dummy", "--tasks", "demo_cloze"]
@@ -115,7 +115,7 @@ def test_what_people_type_is_answered_with_what_works(
 def test_every_suggested_command_and_option_is_there() -> None:
     assert {ours.split()[0] for ours in hints.COMMANDS.values()} <= set(COMMANDS)
     assert not set(hints.COMMANDS) & set(COMMANDS)
-    ours = set(make_run_parser()._option_string_actions)
+    ours = set(make_parser("run")._option_string_actions)
     assert {text.split()[0] for text in hints.OPTIONS.values()} <= ours
     assert not set(hints.OPTIONS) & ours
 
@@ -162,9 +162,9 @@ def test_a_folder_runs_as_hf_would_and_shares_its_answers(cli: Cli, tmp_path: Pa
     words = ["--tasks", "demo_cloze", "--limit", "2"]
     assert cli("run", "--model", tmp_path / "tiny", *words).code == 0
     again = cli("run", "--model", "hf", "--model_args", f"pretrained={tmp_path / 'tiny'}", *words)
-    assert "2 already known, 0 asked" in again.out
+    assert "2 already known, 0 executed" in again.out
     both = cli("run", "--model", tmp_path / "tiny", "--model_args", "pretrained=x", *words)
-    assert "names the weights already. Leave pretrained out, or use: --model hf" in both.err
+    assert "already names the weights. Leave pretrained out, or use: --model hf" in both.err
 
 
 def test_a_gguf_file_is_a_model(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,4 +290,4 @@ def test_a_task_of_an_installed_lm_eval_is_found_without_importing_it(
 def test_models_with_commas_are_told_to_use_spaces(cli: Cli) -> None:
     said = cli("run", "--models", "dummy,ngram", "--tasks", "demo_cloze")
     assert said.code == 2
-    assert "separated by spaces: --models dummy ngram" in said.err
+    assert "Separate several models by spaces: --models dummy ngram" in said.err

@@ -125,7 +125,7 @@ def stored(tmp_path: Path) -> tuple[list[str], int]:
 STAGES = {
     "cli/run.py:make_run_parser:1": (None, False),
     "tasks/selection.py:select_tasks:1": (None, False),
-    "run/build.py:pose_task:1": (None, False),
+    "run/build.py:build_documents:1": (None, False),
     "run/plan.py:make_plan:1": (None, False),
     "store/run_records.py:begin:1": ("interrupted", False),
     "store/response_table.py:model_id:1": ("interrupted", False),

@@ -65,7 +65,7 @@ def test_runs_are_listed_newest_first(cli: Cli, task_folder: Path) -> None:
 def test_an_unknown_noun_is_told_with_the_known_ones(cli: Cli) -> None:
     done = cli("ls", "colours")
     assert done.code == 2
-    assert "invalid choice: 'colours'" in done.err and "metrics" in done.err
+    assert 'is "colours"' in done.err and "metrics" in done.err
 
 
 def test_a_folder_that_is_not_there_is_told(cli: Cli, tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from assay.cli.run import _marks
+from assay.options.model_rows import model_runs
 from assay.report.result_files import different_names
-from assay.settings import ModelRow
 
 Cli = Callable[..., Any]
 
@@ -119,8 +118,8 @@ def test_notices_of_several_models_name_each(cli: Cli, task_folder: Path) -> Non
     words = ["--tasks", "colours", "--include_path", task_folder, "--limit", "3"]
     out = cli("run", "--models", "ngram", "dummy", *words).out
     for model in ("ngram", "dummy"):
-        assert f"note: {model}: only a part of the documents was asked" in out
-    assert "note: only a part" in cli("run", "--model", "dummy", *words).out
+        assert f"note: {model}: evaluated only part of the documents" in out
+    assert "note: evaluated only part" in cli("run", "--model", "dummy", *words).out
 
 
 def test_figures_of_several_models_have_a_file_each(cli: Cli, task_folder: Path, tmp_path: Path) -> None:
@@ -144,6 +143,10 @@ def test_a_figure_that_one_model_cannot_have_leaves_the_others_their_turn(cli: C
 
 def test_a_model_with_several_runs_has_files_by_task() -> None:
     """One that is trained for every task has a run for each; names that a file cannot have are still told apart."""
-    rows = [(ModelRow("m@head", "m", {}), [task]) for task in ("x", "y")] + [(ModelRow("n", "n", {}), ["x", "y"])]
-    assert _marks(rows) == ["m@head_x", "m@head_y", "n"]
+    runs = model_runs(["dummy:finetune=head", "ngram"], ["x", "y"], {})
+    assert [(run.tasks, run.mark) for run in runs] == [
+        (("x",), "dummy@head_x"),
+        (("y",), "dummy@head_y"),
+        (("x", "y"), "ngram"),
+    ]
     assert different_names(["a/b", "a:b"]) == ["a__b", "a__b_2"]

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from assay.cli.options import WITHOUT_EFFECT, split_names
 from assay.core.errors import UserError
 from assay.core.specs import Seeds
-from assay.settings import parse_seeds
+from assay.options.evaluation_commands import WITHOUT_EFFECT
+from assay.options.specification import parse_seeds
+from assay.options.values import split_names
 
 Cli = Callable[..., Any]
 
@@ -51,7 +52,7 @@ def test_seeds_of_an_axis_are_counted_or_listed(cli: Cli, tmp_path: Path) -> Non
 
 def test_a_figure_of_axes_without_any_is_refused_before_the_run(cli: Cli, tmp_path: Path) -> None:
     done = cli("run", "--model", "ngram", "--tasks", "demo_scramble_cycle", "--axes_figure", tmp_path / "f.svg")
-    assert done.code == 2 and "--axes_figure: no task of the run is asked in several ways" in done.err
+    assert done.code == 2 and "--axes_figure: no task of the run is evaluated in several ways" in done.err
     assert done.out == "" and "requests" not in done.err
 
 
@@ -124,13 +125,13 @@ def test_samples_that_are_not_text_are_told(run: Cli, tmp_path: Path) -> None:
 def test_samples_as_text_and_as_a_file(run: Cli, tmp_path: Path) -> None:
     (tmp_path / "places.json").write_text('{"colours": [5, 0, 5]}', encoding="utf-8")
     for given in ('{"colours": [5, 0]}', tmp_path / "places.json"):
-        assert "6 requests posed" in run("--samples", given).out
+        assert "6 requests built" in run("--samples", given).out
 
 
 def test_a_limit_is_a_count_or_a_share(run: Cli) -> None:
-    assert "9 requests posed" in run("--limit", "3").out
-    assert "15 requests posed" in run("-L", "0.25").out
-    assert "3 requests posed" in run("--limit", "1.0").out
+    assert "9 requests built" in run("--limit", "3").out
+    assert "15 requests built" in run("-L", "0.25").out
+    assert "3 requests built" in run("--limit", "1.0").out
 
 
 def test_unknown_names_of_model_and_tasks_come_together(cli: Cli) -> None:

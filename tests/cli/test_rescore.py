@@ -66,7 +66,7 @@ def test_missing_answers_are_told_and_completed(cli: Cli, task_folder: Path) -> 
     assert "Add --complete" in refused.err
     done = cli("rescore", "last", "--metrics", "acc_mutual_info", "--complete")
     assert done.code == 0
-    assert "3 requests were asked besides, 60 answers read" in done.out
+    assert "3 requests executed besides, 60 answers read" in done.out
 
 
 def test_files_and_a_scoring_file(cli: Cli, task_folder: Path, tmp_path: Path) -> None:

@@ -27,14 +27,14 @@ def statuses(process: Cli) -> list[str]:
 def test_a_run_shows_the_table_and_the_record(cli: Cli, words: list[Any]) -> None:
     done = cli(*words)
     assert done.code == 0
-    assert "acc_norm" in done.out and "60 requests posed, 60 distinct, 0 already known, 60 asked" in done.out
+    assert "acc_norm" in done.out and "60 requests built, 60 distinct, 0 already known, 60 executed" in done.out
     assert "record: run " in done.out
     assert "60 requests, 60 distinct: 60 to ask" in done.err
 
 
 def test_a_second_run_asks_nothing(cli: Cli, words: list[Any]) -> None:
     cli(*words)
-    assert "60 already known, 0 asked" in cli(*words).out
+    assert "60 already known, 0 executed" in cli(*words).out
 
 
 def test_write_out_shows_the_first_document(cli: Cli, words: list[Any]) -> None:

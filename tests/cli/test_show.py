@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from assay.cli.show import print_document
 from assay.core.documents import Document
 from assay.core.requests import ChoiceSelection, Classification, Instance, Request, SpanExtraction
+from assay.report.document_view import print_document
 
 Cli = Callable[..., Any]
 

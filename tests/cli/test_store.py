@@ -32,9 +32,9 @@ def test_a_poisoned_store_is_asked_again_and_then_sound(cli: Cli, tmp_path: Path
     again = cli(*RUN)
     assert (again.code, score(again.out)) == (0, score(first.out))
     assert f"{count} stored answers cannot be read" in again.out
-    assert f"{20 - count} already known, {count} asked" in again.out
+    assert f"{20 - count} already known, {count} executed" in again.out
     assert cli("store", "check").code == 0
-    assert "0 asked" in cli(*RUN).out
+    assert "0 executed" in cli(*RUN).out
 
 
 def test_rescoring_counts_answers_that_cannot_be_read_as_failed(cli: Cli, tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_check_names_what_cannot_be_read_and_repair_drops_it(cli: Cli, tmp_path:
     assert repaired.code == 0 and f"dropped: {count} answers" in repaired.out
     assert len(list(tmp_path.glob("store.db.backup-*"))) == 1
     assert cli("store", "check").code == 0
-    assert f"{count} asked" in cli(*RUN).out
+    assert f"{count} executed" in cli(*RUN).out
 
 
 def test_a_damaged_file_is_named_with_the_command_that_repairs_it(cli: Cli, tmp_path: Path) -> None:

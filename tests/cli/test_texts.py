@@ -73,9 +73,9 @@ def test_a_stride_of_the_window_changes_nothing(cli: Cli, own: Path) -> None:
 def test_a_second_run_asks_nothing_and_another_stride_asks_anew(cli: Cli, own: Path) -> None:
     command = ["run", "--model", "ngram", "--tasks", f"text:{own}", "--window", 4]
     first, again = cli(*command).out, cli(*command).out
-    assert "0 already known, 3 asked" in first and "3 already known, 0 asked" in again
+    assert "0 already known, 3 executed" in first and "3 already known, 0 executed" in again
     assert cells(first, f"text:{own}") == cells(again, f"text:{own}") and cells(again, f"text:{own}")[2] == "5"
-    assert "0 already known, 3 asked" in cli(*command, "--stride", 2).out
+    assert "0 already known, 3 executed" in cli(*command, "--stride", 2).out
 
 
 def test_other_metrics_of_a_recorded_run_from_another_folder(
@@ -160,7 +160,7 @@ def test_styles_and_profiles_leave_texts_alone(cli: Cli, own: Path, monkeypatch:
     command = ["run", "--model", "ngram", "--tasks", "text:own.jsonl"]
     assert cli(*command, "--style", "letters").code == 0
     done = cli(*command, "--like", "helm")
-    assert done.code == 0 and "3 already known, 0 asked" in done.out and "written in Python" not in done.out
+    assert done.code == 0 and "3 already known, 0 executed" in done.out and "written in Python" not in done.out
 
 
 def test_a_document_is_shown_and_planned(cli: Cli, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ def test_a_value_that_fits_becomes_plain(annotation: Any, value: Any, read: Any)
         (Plain, {"a": [object()]}, "x['a'][0] is an object; expected a string, a number, True, False, None, or a list"),
     ],
 )
-def test_a_misfit_names_its_place(annotation: Any, value: Any, message: str) -> None:
+def test_a_misfit_names_its_path(annotation: Any, value: Any, message: str) -> None:
     with pytest.raises(TypeMismatch) as caught:
         reader(annotation)(value)
     assert str(caught.value.fault("", "x")).startswith(message)
@@ -69,7 +69,7 @@ def test_a_list_that_fits_is_not_copied() -> None:
     assert reader(Sequence[str])(given) is given
 
 
-def test_large_objects_are_told_by_their_type() -> None:
+def test_large_objects_are_shown_by_their_type() -> None:
     class Network:
         def __repr__(self) -> str:
             raise AssertionError("thousands of lines")

@@ -46,7 +46,7 @@ def test_a_call_that_fits_is_the_call_itself() -> None:
         (("a",), {"name": "b"}, "ask(): name is given twice; expected once"),
     ],
 )
-def test_a_slip_is_told(arguments: tuple[object, ...], named: dict[str, object], message: str) -> None:
+def test_a_slip_is_reported(arguments: tuple[object, ...], named: dict[str, object], message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         ask(*arguments, **named)  # type: ignore[arg-type]
     assert str(caught.value) == message

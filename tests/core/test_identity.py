@@ -265,6 +265,6 @@ def test_sets_and_missing_numbers_have_a_digest() -> None:
     assert digest([float("nan")]) == digest([float("nan")]) != digest([None])
 
 
-def test_many_values_are_told_apart_by_their_limits() -> None:
+def test_many_values_are_distinguished_by_their_limits() -> None:
     assert digest_all(["ab", "c"]) != digest_all(["a", "bc"])
     assert digest_all([]) == hashlib.sha256().hexdigest()

@@ -66,7 +66,7 @@ def test_expanding_twice_changes_nothing() -> None:
         ({"metric": "selective_acc", "coverage": 0}, "above 0"),
     ],
 )
-def test_settings_that_make_no_sense_are_told(entry: dict[str, Any], message: str) -> None:
+def test_settings_that_make_no_sense_are_reported(entry: dict[str, Any], message: str) -> None:
     (fault,) = name_faults(entry, "here")
     assert message in str(fault) and "here" in str(fault)
     with pytest.raises(UserError, match="metric"):

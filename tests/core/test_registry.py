@@ -106,8 +106,18 @@ def test_a_plugin_is_loaded_only_when_asked_for(plugin_folder: Path) -> None:
         ("acme/shout", "cannot be called with 2 arguments: too many positional arguments"),
     ],
 )
-def test_a_plugin_that_makes_no_model_is_told(plugin_folder: Path, name: str, message: str) -> None:
+def test_a_plugin_that_makes_no_model_is_reported(plugin_folder: Path, name: str, message: str) -> None:
     registry = Registry("model", TABLE, "assay.test_filters")
     with pytest.raises(UserError, match=message):
         registry.create(name, Model, {}, None)
     assert registry.create("acme/whole", Model, {}, None).fingerprint.name == "bare"
+
+
+def test_a_decorated_function_behind_an_entry_point_gives_what_was_made_of_it(plugin_folder: Path) -> None:
+    registry = make()
+    import acme_assay_plugin  # type: ignore[import-not-found]
+
+    registry.add("shout", acme_assay_plugin.shout, "made of shout")
+    assert registry.get("acme/shout") == "made of shout" == registry.get("shout")
+    registry.remove("shout")
+    assert "shout" not in registry and registry.get("acme/shout")() == "HEY"

@@ -10,6 +10,7 @@ import pytest
 
 from assay.cli.compare import WORSE
 from assay.cli.main import main
+from assay.options.parser import make_parser
 from assay.stats.multiple_testing import holm, holm_levels
 from assay.stats.paired import mcnemar_p, outcome_interval
 
@@ -31,12 +32,12 @@ def ends(text: str) -> list[float]:
     return [float(part) for part in text.split(" … ")]
 
 
-def test_the_commands_are_those_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_are_those_of_the_program() -> None:
     assert len(COMMANDS) == 6
     for line in COMMANDS:
         program, command, *words = shlex.split(line)
-        assert program == "assay" and main([command, "--help"]) == 0
-        known = set(re.findall(r"--\w+", capsys.readouterr().out))
+        assert program == "assay"
+        known = set(make_parser(command)._option_string_actions)
         assert {word for word in words if word.startswith("--")} <= known
 
 

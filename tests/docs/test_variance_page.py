@@ -11,8 +11,9 @@ import pytest
 
 from assay.cli.main import main
 from assay.core.scores import Estimate
-from assay.core.variance_axes import Decomposition, StderrForecast, TaskVariance, VarianceAxis, VarianceComponent
-from assay.report.variance_lines import variance_lines
+from assay.stats.variance import Decomposition, StderrForecast, VarianceComponent
+from assay.studies.variance.values import TaskVariance, VarianceAxis
+from assay.studies.variance.variance_report import variance_lines
 
 PAGE = (Path(__file__).parents[2] / "docs" / "variance.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]

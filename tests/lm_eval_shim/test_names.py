@@ -11,7 +11,7 @@ from assay.lm_eval_shim import filter_classes as filters
 from assay.lm_eval_shim import metric_functions as metrics
 from assay.lm_eval_shim import samplers
 from assay.lm_eval_shim import text_functions as texts
-from assay.lm_eval_shim.instances import Instance
+from assay.lm_eval_shim.instance_class import Instance
 from assay.lm_eval_shim.module_table import SHIM
 from assay.lm_eval_shim.registration import FILTERS, register_filter
 

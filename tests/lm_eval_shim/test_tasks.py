@@ -276,7 +276,7 @@ def test_code_that_fails_in_scoring_is_told_with_its_place(run: Callable[..., Ru
     ("code", "error", "expected"),
     [
         ("Sums = 3\n", TaskFileError, "is a int; expected a class"),
-        ("class Sums:\n    pass\n", TaskFileError, "Sums is no task"),
+        ("class Sums:\n    pass\n", TaskFileError, "Sums is not a task"),
         (
             "class Sums:\n    def __init__(self):\n        raise KeyError('x')\n",
             DataError,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.cli.options import ELSEWHERE, WITHOUT_EFFECT
-from assay.cli.run import make_run_parser
+from assay.options.evaluation_commands import ELSEWHERE, WITHOUT_EFFECT
+from assay.options.parser import make_parser
 from parity.flags import FLAGS, VERSION, installed_flags
 from parity.installation import VARIABLE
 
@@ -28,7 +28,7 @@ def test_the_page_lists_every_flag_and_its_short_form() -> None:
 
 
 def test_every_flag_is_accepted() -> None:
-    ours = make_run_parser()._option_string_actions
+    ours = make_parser("run")._option_string_actions
     for name, short in FLAGS.items():
         assert name in ours, name
         assert short is None or ours[short] is ours[name], name

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from assay.options.specification import make_spec
 from assay.run.resolve import open_catalog, resolve_tasks
-from assay.settings import make_spec
 from parity.ours import Renderer, documents_of, like_lm_eval
 
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from assay.core.prompt_axes import PromptAxis
 from assay.core.results import RunResult
-from assay.core.scores import DrawCounts, Estimate
-from assay.report.tables import draw_lines, format_number, format_seconds, prompt_lines, result_rows
+from assay.core.scores import Estimate
+from assay.report.tables import format_number, format_seconds, result_rows
 
 
 def test_a_task_is_named_once_and_has_a_row_per_metric(result: RunResult) -> None:
@@ -81,28 +80,3 @@ def test_numbers_fit_a_cell(value: float | None, text: str) -> None:
 )
 def test_times_are_readable(seconds: float, text: str) -> None:
     assert format_seconds(seconds) == text
-
-
-def test_prompts_are_summed_up_in_a_line() -> None:
-    scores: dict[str, float | None] = {"a": 0.25, "b": 0.75, "c": None}
-    axis = PromptAxis("t", "acc", "strict", scores, {"a": 4, "b": 8, "c": 0}, {"a": 4, "b": 0, "c": 8})
-    empty = PromptAxis("u", "acc", "none", {"a": None}, {"a": 0}, {"a": 3})
-    assert list(prompt_lines([axis, empty])) == [
-        "t, acc (strict): 2 prompts, 1 without a score: mean 0.5000 ± 0.3536 (standard deviation), "
-        "min 0.2500 (a), max 0.7500 (b), spread 0.5000, on 4 to 8 documents",
-        "u, acc: no score in any of 1 prompts",
-    ]
-
-
-def test_draws_of_tasks_with_the_same_counts_are_told_together(result: RunResult) -> None:
-    drawn = replace(result.tasks[0].denominators, total=40, draws=DrawCounts(3, 120, 0, {}))
-    task = result.tasks[0]
-    cards = [replace(task.card, name=f"t#seed={seed}") for seed in (1, 2, 3)]
-    tasks = [replace(task, card=card, denominators=drawn) for card in cards]
-    assert list(draw_lines(tasks)) == ["t#seed=1 and 2 more, each: 40 documents × 3 draws, 120 answers"]
-    assert list(draw_lines(tasks[:1])) == ["t#seed=1: 40 documents × 3 draws, 120 answers"]
-
-
-def test_prompts_with_one_score_are_told_by_it() -> None:
-    axis = PromptAxis("t", "acc", "none", {"a": 0.5, "b": 0.5}, {"a": 4, "b": 4}, {"a": 0, "b": 0})
-    assert list(prompt_lines([axis])) == ["t, acc: 2 prompts: 0.5000 each"]

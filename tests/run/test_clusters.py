@@ -94,7 +94,7 @@ def test_a_column_that_is_not_there_is_an_error_with_a_suggestion() -> None:
 
 def test_few_clusters_are_told() -> None:
     few = run(right_for(0), clustered(["a", "a", "b"]), cluster="passage")
-    assert any("lie in 2 clusters" in notice for notice in few.notices)
+    assert any("form 2 clusters" in notice for notice in few.notices)
     many = run(right_for(0), clustered([str(place) for place in range(20)]), cluster="passage")
     assert not any("clusters" in notice for notice in many.notices)
 
@@ -202,7 +202,7 @@ def test_check_knows_the_key(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["check", str(path)]) == 0
     assert main(["check", str(path), "--doc", str(row)]) != 0
     said = "".join(capsys.readouterr())
-    assert 'cluster: "pasage_id" is no column' in said.replace("\n", " ")
+    assert 'cluster: "pasage_id" is not a column' in said.replace("\n", " ")
     path.write_text(path.read_text().replace("pasage_id", "[1, 2]"), encoding="utf-8")
     assert main(["check", str(path)]) != 0
 
@@ -231,7 +231,7 @@ def test_texts_that_many_share_are_told_where_they_make_the_error_larger() -> No
     errors = [item.tasks[0].metric("exact_match").estimate.stderr for item in (grouped, result)]
     message = '40 documents share 10 values of the column "passage"; the standard error of exact_match is '
     (notice,) = [line for line in result.notices if "share" in line]
-    assert message + "{:.4f} by these and not {:.4f}: say --cluster passage".format(*errors) in notice
+    assert message + "{:.4f} clustered by it instead of {:.4f}: use --cluster passage".format(*errors) in notice
     assert not [line for line in grouped.notices if "share" in line]
 
 
@@ -251,7 +251,7 @@ def test_a_run_that_may_stop_is_not_told_to_cluster() -> None:
     (message,) = [
         line for line in run(right_for(*BY_PASSAGE), clustered(PASSAGES), until_se=0.01).notices if "share" in line
     ]
-    assert message.endswith("does not heed them either; use --sample N with --cluster passage instead")
+    assert message.endswith("ignores clusters, too; use --sample N with --cluster passage instead")
 
 
 def test_shared_texts_that_change_no_error_are_not_told() -> None:
@@ -295,7 +295,7 @@ def test_short_ids_that_group_documents_are_noticed(column: str, value: Callable
     right = [row.id for row in rows if row.id * 7 % 40 // 4 % 2]
     (notice,) = [line for line in run(right_for(*right), replace(task, rows=tuple(rows))).notices if "share" in line]
     assert f'40 documents share 10 values of the column "{column}"; the standard error of exact_match is ' in notice
-    assert notice.endswith(f": say --cluster {column}, or --cluster auto")
+    assert notice.endswith(f": use --cluster {column}, or --cluster auto")
 
 
 def with_column(column: str, values: list[Any]) -> list[Document]:

@@ -10,9 +10,9 @@ from assay.api import evaluate
 from assay.core.fingerprints import Fingerprint
 from assay.core.identity import digest_all
 from assay.core.specs import RunSpec
+from assay.options.specification import make_spec
 from assay.run.build import build_task
 from assay.run.manifest import make_manifest
-from assay.settings import make_spec
 from assay.testing import ScriptedModel, toy_generation_task
 
 CANARY = "c4n4ry-51ng5"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,15 @@ from assay.api import evaluate
 from assay.core.errors import ModelError, UserError
 from assay.core.requests import Generation, Instance, Loglikelihood, Request
 from assay.core.responses import Failure, Logprob, Text
-from assay.core.results import RunResult
+from assay.core.results import Contribution, RunResult
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
-from assay.run.events import Event, Noticed, Planned, StageStarted
+from assay.options.specification import make_spec
+from assay.run.build import BuiltTask
+from assay.run.events import Event, Noticed, Planned, StageStarted, ignore
+from assay.run.execute import Executed
+from assay.run.resolve import Setup
+from assay.run.session import Analysis, Batch, FullSchedule, RunFeatures, RunOutcome, Session
+from assay.run.session import run as run_session
 from assay.store.store import Store
 from assay.testing import ScriptedModel, ToyTask, toy_choice_task, toy_generation_task, toy_perplexity_task
 
@@ -153,7 +160,7 @@ def test_the_record_has_the_numbers(tmp_path: Path) -> None:
 
 def test_a_limit_is_noticed_as_no_random_sample() -> None:
     result = run(ScriptedModel(solve), toy_generation_task(6), limit=3)
-    assert result.notices == ("only a part of the documents was asked, not a random sample: toy_generation",)
+    assert result.notices == ("evaluated only part of the documents (not a random sample): toy_generation",)
     assert result.tasks[0].denominators.available == 6
 
 
@@ -187,7 +194,7 @@ def test_an_invalid_gold_is_noticed_and_counts_as_wrong() -> None:
 
     result = run(ScriptedModel(solve), ToyTask(toy.card, toy.scoring, toy.rows, build))
     assert result.tasks[0].metric("acc").estimate.value == 0.25
-    assert any("none of the choices" in notice and "(3)" in notice for notice in result.notices)
+    assert any("not among the choices" in notice and "(3)" in notice for notice in result.notices)
 
 
 @pytest.mark.parametrize(("total", "failed"), [(0.5, 3), (0.0, 0), (1e-9, 0)])
@@ -205,7 +212,7 @@ def test_a_stored_log_probability_above_0_is_noticed(tmp_path: Path) -> None:
         connection.execute("UPDATE responses SET total = 0.5, checksum = NULL")
     result = run(model, toy_choice_task(3), store=tmp_path / "s.db")
     assert result.tasks[0].denominators.notes == {"positive_logprob": 3}
-    assert any("above 0, which no probability has (3)" in notice for notice in result.notices)
+    assert any("above 0, which is not possible for a probability (3)" in notice for notice in result.notices)
 
 
 def test_what_a_model_says_of_itself_is_noticed() -> None:
@@ -261,3 +268,57 @@ def test_a_metric_may_report_several_values() -> None:
     listed = replace(task, scoring=replace(task.scoring, metrics=(MetricSpec("acc"), MetricSpec("positions"))))
     found = {metric.metric: metric.estimate.value for metric in run(ScriptedModel(solve), listed).tasks[0].metrics}
     assert found == {"acc": 1.0, **{f"position_{place}": places.count(place) / 8 for place in range(4)}}
+
+
+class InTwoBatches(FullSchedule):
+    """The last documents of every task first, then the others."""
+
+    def __init__(self, session: Session, setup: Setup) -> None:
+        super().__init__(session, setup)
+        documents = [task.documents() for task in setup.tasks]
+        parts = {"1: the last": slice(3, None), "2: the first": slice(3)}
+        self._batches = iter(
+            [
+                Batch({index: partial(list, own[part]) for index, own in enumerate(documents)}, title)
+                for title, part in parts.items()
+            ]
+        )
+        self.observed: list[int] = []
+
+    def observe(self, built: Sequence[BuiltTask], executed: Executed) -> None:
+        self.observed.append(sum(len(item.documents) for item in built))
+
+
+def test_a_run_in_batches_scores_what_a_full_run_scores() -> None:
+    task, schedules = toy_choice_task(8), []
+
+    def schedule(session: Session, setup: Setup) -> InTwoBatches:
+        schedules.append(InTwoBatches(session, setup))
+        return schedules[0]
+
+    results = []
+    for features in (RunFeatures(), RunFeatures(schedule)):
+        with Store(":memory:") as store:
+            session = Session(make_spec("scripted", [task.card.name]), store, ignore, features=features)
+            results.append(run_session(session, [task], ScriptedModel(lambda request: -1.0)))
+    full, parts = results
+    assert schedules[0].observed == [5, 3]
+    assert parts.tasks[0].metrics == full.tasks[0].metrics and parts.tasks[0].prompts == full.tasks[0].prompts
+    assert parts.counts == full.counts and parts.manifest["tasks"] == full.manifest["tasks"]
+
+
+def test_analyses_add_to_the_result_and_one_that_raises_costs_its_own_part() -> None:
+    def count(outcome: RunOutcome) -> Contribution:
+        return Contribution(notices=(f"{outcome.asked} asked",), lines=("a line",))
+
+    def broken(outcome: RunOutcome) -> Contribution:
+        raise RuntimeError("no")
+
+    features = RunFeatures(analyses=(Analysis("the ghost", broken), Analysis("the count", count)))
+    task = toy_choice_task(2)
+    with Store(":memory:") as store:
+        session = Session(make_spec("scripted", [task.card.name]), store, ignore, features=features)
+        result = run_session(session, [task], ScriptedModel(lambda request: -1.0))
+    assert result.notices == (f"{result.counts.asked} asked",)
+    assert [item.lines for item in result.contributions] == [("a line",)]
+    assert [problem.text for problem in result.run_problems] == ["the ghost: could not be made: RuntimeError: no"]

@@ -201,7 +201,7 @@ def group(*metrics: GroupMetricSpec, members: tuple[str, ...] = ("small", "large
     return GroupSpec(name, name, members, metrics)
 
 
-def test_a_group_weighs_by_size_unless_told_otherwise() -> None:
+def test_a_group_weighs_by_size_unless_set_otherwise() -> None:
     by_size, once = GroupMetricSpec("acc"), GroupMetricSpec("acc", weight_by_size=False)
     assert aggregate_groups([group(by_size)], [SMALL, LARGE])[0].metrics[0].estimate.value == pytest.approx(0.7)
     assert aggregate_groups([group(once)], [SMALL, LARGE])[0].metrics[0].estimate.value == pytest.approx(0.625)

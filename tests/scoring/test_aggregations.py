@@ -208,7 +208,7 @@ def test_a_mean_of_known_values_counts_only_them() -> None:
     assert (found.value, found.n) == (2.0, 2)
 
 
-def test_every_aggregation_with_an_error_heeds_clusters() -> None:
+def test_every_aggregation_with_an_error_uses_clusters() -> None:
     without = [name for name, aggregation in AGGREGATIONS.items() if aggregation.clustered is None]
     assert without == ["bypass"]
 
@@ -228,7 +228,7 @@ def test_pairs_that_repeat_are_counted_to_the_same_value(name: str, pairs: list[
     assert estimate(pairs * times).value == pytest.approx(estimate(pairs).value, abs=1e-12)
 
 
-def test_counted_pairs_have_the_error_of_redrawn_ones() -> None:
+def test_counted_pairs_have_the_error_of_resampled_ones() -> None:
     import numpy as np
 
     from assay.scoring.metrics.resampled import estimate, f1_rows, matthews_rows
@@ -238,9 +238,9 @@ def test_counted_pairs_have_the_error_of_redrawn_ones() -> None:
     right = generator.integers(0, 2, 400)
     pairs = np.stack([right, np.where(generator.random(400) < 0.8, right, 1 - right)], axis=1).astype(np.float64)
     for name, rows in (("f1", f1_rows), ("matthews", matthews_rows)):
-        counted, redrawn = estimate(pairs.tolist(), name), percentile_estimate(pairs, rows)
-        assert counted.value == redrawn.value and counted.stderr == pytest.approx(redrawn.stderr, rel=0.08)
-        assert (counted.low, counted.high) == pytest.approx((redrawn.low, redrawn.high), abs=0.01)
+        counted, resampled = estimate(pairs.tolist(), name), percentile_estimate(pairs, rows)
+        assert counted.value == resampled.value and counted.stderr == pytest.approx(resampled.stderr, rel=0.08)
+        assert (counted.low, counted.high) == pytest.approx((resampled.low, resampled.high), abs=0.01)
 
 
 def test_many_labels_take_no_longer_than_few() -> None:
@@ -257,7 +257,7 @@ def test_many_labels_take_no_longer_than_few() -> None:
 
 @pytest.mark.parametrize("name", ["median", "f1"])
 def test_lm_evals_errors_take_bounded_memory(name: str) -> None:
-    """A thousand redrawn sets of 20,000 documents would fill 160 MB."""
+    """A thousand resamples of 20,000 documents would fill 160 MB."""
     values = [0.0, 1.0] * 10_000 if name == "median" else [(0.0, 1.0), (1.0, 1.0)] * 10_000
     tracemalloc.start()
     AGGREGATIONS[name].harness_stderr(values, 1000)
@@ -268,7 +268,7 @@ def test_lm_evals_errors_take_bounded_memory(name: str) -> None:
 @pytest.mark.parametrize("name", ["f1", "matthews", "median"])
 @pytest.mark.parametrize(("n", "labels"), [(40, 2), (300, 2), (301, 3), (900, 10), (60, 9)])
 def test_lm_evals_errors_have_the_very_digits_of_plain_resampling(name: str, n: int, labels: int) -> None:
-    """Counts of distinct pairs, and ranks, give every bit that redrawn documents give."""
+    """Counts of distinct pairs, and ranks, give every bit that resampled documents give."""
     import numpy as np
 
     from assay.scoring.metrics.resampled import STATISTICS, harness_stderr
@@ -302,7 +302,7 @@ TWO_THOUSAND_TIMES = ("f1", "matthews_corrcoef", "median", "ece", "ece_adaptive"
 @pytest.mark.parametrize("is_clustered", [False, True])
 @pytest.mark.parametrize("name", [*TWO_THOUSAND_TIMES, "auroc", "aurc", "cohen_kappa"])
 def test_a_hundred_thousand_documents_are_resampled_in_seconds(name: str, is_clustered: bool) -> None:
-    """Under 5 s of processor time for a thousand resamples, and for the metrics that need no redrawing."""
+    """Under 5 s of processor time for a thousand resamples, and for the metrics that need no resampling."""
     import numpy as np
 
     generator = np.random.default_rng(4)
@@ -314,6 +314,6 @@ def test_a_hundred_thousand_documents_are_resampled_in_seconds(name: str, is_clu
     assert aggregation.clustered is not None
     began = time.process_time()
     found = aggregation.clustered(values, clusters) if is_clustered else aggregation.estimate(values)
-    is_redrawn = is_clustered or name not in ("f1", "matthews_corrcoef", "median")
-    most = 10 if is_redrawn and name in TWO_THOUSAND_TIMES else 5
+    is_resampled = is_clustered or name not in ("f1", "matthews_corrcoef", "median")
+    most = 10 if is_resampled and name in TWO_THOUSAND_TIMES else 5
     assert found.n == 100_000 and time.process_time() - began < most

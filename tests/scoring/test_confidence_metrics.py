@@ -17,7 +17,7 @@ from assay.core.scores import Estimate
 from assay.core.specs import MetricSpec, Scoring
 from assay.scoring.aggregate import aggregate_task
 from assay.scoring.document_scorer import document_scorer
-from assay.scoring.reliability import task_reliability
+from assay.studies.calibration.reliability import task_reliability
 
 CHOICES = ("a", "b", "c")
 NAMES = ("ece_adaptive", "log_loss", "auroc", "aurc", "cohen_kappa")

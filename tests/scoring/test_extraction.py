@@ -339,7 +339,7 @@ def test_lines_and_the_whole_text() -> None:
     assert [read(name, " \n ").answer for name in ("first_line", "last_line", "whole")] == [None] * 3
 
 
-def test_reasoning_is_not_searched_and_places_stay() -> None:
+def test_reasoning_is_not_searched_and_offsets_stay() -> None:
     text = "<think>The answer is A.</think>\nThe answer is B."
     assert read("letter", text) == Extraction("B", "letter_statement", text.index("B."), text.index("B.") + 1)
     assert read("whole", text).answer == "The answer is B."
@@ -426,7 +426,7 @@ PIECES += [
     st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=25).map("".join),
     st.sampled_from([*LISTS]),
 )
-def test_what_is_at_the_place_is_the_answer(text: str, using: str) -> None:
+def test_what_is_at_the_offset_is_the_answer(text: str, using: str) -> None:
     found = read(using, text, QuestionContext(ALL_LETTERS, CITIES.choices))
     matched = text[found.start : found.end]
     if found.answer is None:

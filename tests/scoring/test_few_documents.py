@@ -137,5 +137,5 @@ def test_a_resampled_score_that_is_perfect_is_not_certain(aggregation: str) -> N
     assert found.value == 1.0 and unsure(found)[1:] == (None, None)
 
 
-def test_picks_that_are_all_alike_leave_the_correlation_unsure() -> None:
+def test_constant_predictions_leave_the_correlation_unsure() -> None:
     assert unsure(estimate("x", "matthews_corrcoef", [(1, 1), (0, 1), (1, 1), (0, 1)])) == NULLS

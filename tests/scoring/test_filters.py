@@ -54,7 +54,7 @@ def test_regex_has_gsm8ks_pattern_by_default() -> None:
     assert apply("regex", [["so\n#### -1,234.5 ", "5"]]) == [["-1,234.5", "[invalid]"]]
 
 
-def test_a_place_beyond_the_matches_is_no_answer() -> None:
+def test_an_index_beyond_the_matches_is_no_answer() -> None:
     assert apply("regex", [["a1 b2"]], regex_pattern=r"\d", group_select=2, fallback="?") == [["?"]]
     assert apply("regex", [["a1 b2"]], regex_pattern=r"\d", group_select=-3) == [["[invalid]"]]
     assert apply("regex", [["a1 b2"]], regex_pattern=r"\d", group_select=1) == [["2"]]
@@ -93,7 +93,7 @@ def test_a_choice_is_extracted_as_lm_eval_does(text: Any, expected: str) -> None
     assert apply("multi_choice_regex", [[text]], VERDICTS, **options) == [[expected]]
 
 
-def test_the_place_counts_for_choices_and_letters_too() -> None:
+def test_the_index_counts_for_choices_and_letters_too() -> None:
     options = {"regex_pattern": r"(\([A-Z]\))", "group_select": -1}
     said = ["first Guilty, at last Not", "x: A y: B", "(A) or (C)"]
     assert apply("multi_choice_regex", [said], VERDICTS, **options) == [["(C)", "(B)", "(C)"]]

@@ -156,7 +156,7 @@ def test_a_single_choice() -> None:
     assert brier_scores([value("brier_score", shown)]) == [0.0]
 
 
-def test_equal_choices_are_one_in_the_mass_and_the_first_is_picked() -> None:
+def test_equal_choices_are_one_in_the_mass_and_the_first_is_predicted() -> None:
     shown = view((-1.0, -1.0), ("x", "x"), 1, (1, 1))
     assert value("acc", shown) == 0.0
     assert value("choice_margin", shown) == 0.0

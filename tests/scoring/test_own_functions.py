@@ -1,4 +1,4 @@
-"""Aggregations of a task's own: their error is that of redrawn documents, where there is one to be had."""
+"""Aggregations of a task's own: their error is that of resampled documents, where there is one to be had."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_values_need_not_be_numbers() -> None:
     assert found.value == 0.5 and found.stderr == pytest.approx(np.sqrt(0.25 / 200), rel=0.1)
 
 
-def test_whole_clusters_are_redrawn() -> None:
+def test_whole_clusters_are_resampled() -> None:
     values, clusters = [float(place // 5 % 2) for place in range(200)], [str(place // 5) for place in range(200)]
     clustered = custom_aggregation(fmean).clustered
     assert clustered is not None
@@ -70,7 +70,7 @@ def picky(values: list[float]) -> float:
         pytest.param(emptied, [[1] for _ in range(9)], 9.0, id="changes its values"),
         pytest.param(lambda values: random.Random().random(), VALUES, None, id="is random"),
         pytest.param(slow, VALUES, VALUES[0], id="takes long"),
-        pytest.param(picky, VALUES, max(VALUES), id="fails for redrawn documents"),
+        pytest.param(picky, VALUES, max(VALUES), id="fails for resampled documents"),
         pytest.param(lambda values: 1.0, VALUES, 1.0, id="is the same for all"),
         pytest.param(fmean, VALUES[:2], fmean(VALUES[:2]), id="has two documents"),
     ],

@@ -24,7 +24,7 @@ def sample(steps: list[FilterSpec], *texts: str) -> Sample:
     return document_scorer(scoring, "t").score(DOCUMENT, instance, [Text(text) for text in texts])[0]
 
 
-def test_our_own_step_tells_rule_and_place_of_every_draw() -> None:
+def test_our_own_step_reports_rule_and_offset_of_every_draw() -> None:
     found = sample([LETTER, TAKE], "The answer is B.", "dunno")
     assert found.filtered == ("B",)
     assert found.extractions == ((Extraction("B", "letter_statement", 14, 15), Extraction(None, None, -1, -1)),)
@@ -77,7 +77,7 @@ def test_a_pipeline_that_extracts_nothing_has_no_extractions() -> None:
     assert sample([TAKE], "B").extractions == ()
 
 
-def test_places_are_those_in_the_models_text() -> None:
+def test_offsets_are_those_in_the_models_text() -> None:
     text = "  \n The answer is B. "
     assert sample([FilterSpec("remove_whitespace"), LETTER, TAKE], text).extractions == (
         (Extraction("B", "letter_statement", 18, 19),),
@@ -85,7 +85,7 @@ def test_places_are_those_in_the_models_text() -> None:
     assert sample([TAKE, LETTER], text).extractions == ((Extraction("B", "letter_statement", 18, 19),),)
 
 
-def test_a_place_that_cannot_be_told_is_nowhere() -> None:
+def test_an_offset_that_is_ambiguous_is_unknown() -> None:
     mapped = FilterSpec("map", {"mapping_dict": {"b": "Answer: B"}})
     assert sample([mapped, LETTER, TAKE], "b").extractions == ((Extraction("B", "letter_statement", -1, -1),),)
 

@@ -58,7 +58,7 @@ def test_a_lone_surrogate_has_three_bytes() -> None:
     assert value("acc_bytes")(view([-3.0, -2.0], ["\ud800", "a"], 0), {}) == 1.0
 
 
-def test_an_empty_choice_is_never_picked_after_normalising() -> None:
+def test_an_empty_choice_is_never_predicted_after_normalising() -> None:
     shown = view([-0.1, -9.0], ["", "abc"], 0)
     assert choice.accuracy(shown, {}) == 1.0
     assert value("acc_norm")(shown, {}) == value("acc_bytes")(shown, {}) == 0.0
@@ -72,7 +72,7 @@ def test_tokens_normalise() -> None:
     assert choice.accuracy(shown, {}) == value("acc_norm")(shown, {}) == 0.0
 
 
-def test_a_choice_without_tokens_is_never_picked_after_normalising() -> None:
+def test_a_choice_without_tokens_is_never_predicted_after_normalising() -> None:
     instance = Instance("t", 0, (), choices=("", "b"), gold=0)
     shown = choice_view(instance, [Logprob(0.0, 0, True), Logprob(-4.0, 1, False)])
     assert value("acc_tokens")(shown, {}) == 0.0
@@ -109,7 +109,7 @@ def test_confidence_is_the_share_of_the_likeliest_choice() -> None:
     ("gold", "expected"),
     [(0, (0, 1)), (1, (1, 1)), ((0, 1), (1, 1)), ((2, 0), (2, 1)), ((), (-1, 1)), (-100, (-1, 1))],
 )
-def test_places_are_right_and_picked(gold: Any, expected: tuple[int, int]) -> None:
+def test_places_are_right_and_predicted(gold: Any, expected: tuple[int, int]) -> None:
     assert choice.position_pair(view([-2, -1, -3], ["a", "b", "c"], gold), {}) == expected
 
 
@@ -141,7 +141,7 @@ def test_exact_match_of_a_choice_is_its_greedy_flag() -> None:
     assert choice.exact_match(view([-2, -1], ["a", "b"], (0, 1), greedy=0), {}) == 1.0
 
 
-def test_labels_are_right_and_picked() -> None:
+def test_labels_are_right_and_predicted() -> None:
     assert choice.label_pair(view([-2, -1], ["no", "yes"], 0), {}) == (0, 1)
 
 
@@ -184,7 +184,9 @@ def said(text: Any, gold: Any) -> AnswerView:
         (None, "", {}, 1.0),
     ],
 )
-def test_exact_match_ignores_what_it_is_told(text: Any, gold: Any, options: dict[str, Any], expected: float) -> None:
+def test_exact_match_ignores_what_it_is_reported(
+    text: Any, gold: Any, options: dict[str, Any], expected: float
+) -> None:
     assert answer.exact_match(said(text, gold), options) == expected
 
 
@@ -250,6 +252,6 @@ def test_rouge_takes_the_best_right_answer_and_the_mean_of_draws() -> None:
     assert Rouge("rouge1")(said([], "a b"), {}) == 0.0
 
 
-def test_positions_tell_which_place_is_picked() -> None:
+def test_positions_say_which_position_is_predicted() -> None:
     shown = view([-2, -1, -3], ["a", "b", "c"], 0)
     assert value("positions")(shown, {}) == {"position_0": 0.0, "position_1": 1.0, "position_2": 0.0}

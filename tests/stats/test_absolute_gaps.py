@@ -18,7 +18,7 @@ def test_gaps_without_their_signs_by_hand() -> None:
     assert (found.value, found.n, found.method) == (pytest.approx(4 / 3), 3, "gap-bootstrap")
     weighed = absolute_gaps_estimate(parts, np.array([1.0, 0.0, 1.0]))
     assert weighed.value == pytest.approx(4 / 2)
-    assert weighed.low is None  # a redrawn set of the second document alone has no weight
+    assert weighed.low is None  # a resample of the second document alone has no weight
     assert absolute_gaps_estimate(parts[:2], np.ones(2)).low is None
     assert absolute_gaps_estimate(parts, np.zeros(3)).value is None
     assert absolute_gaps_estimate(np.empty((0, 2)), np.empty(0)).n == 0

@@ -170,7 +170,7 @@ def test_perfect_agreement_has_no_interval_of_no_width() -> None:
     assert percent_agreement([["a", "a"], ["b", "b"]]) == Estimate(1.0, None, None, None, 2, "bootstrap")
 
 
-def test_whole_clusters_are_redrawn() -> None:
+def test_whole_clusters_are_resampled() -> None:
     """Every rating repeated eight times in a cluster: the error is that of the items without repetition."""
     generator = np.random.default_rng(0)
     a = generator.integers(0, 2, 100)
@@ -203,7 +203,7 @@ def test_judges_of_krippendorffs_example() -> None:
     assert len(found.kappas) == 6 and found.kappas["o0", "o1"].n == 9
 
 
-def test_judges_that_cannot_be_compared_are_told() -> None:
+def test_judges_that_cannot_be_compared_are_reported() -> None:
     with pytest.raises(DataError, match="1 raters"):
         rater_agreement({"a": [1, 2]})
     with pytest.raises(DataError, match="rater b"):
@@ -237,14 +237,14 @@ def test_clustered_kappa_of_single_items_is_that_of_the_table() -> None:
     assert (found.low, found.high) == pytest.approx((found.value - reach, found.value + reach))  # type: ignore[operator]
 
 
-def test_clustered_kappa_agrees_with_redrawn_clusters() -> None:
+def test_clustered_kappa_agrees_with_resampled_clusters() -> None:
     generator = np.random.default_rng(5)
     units = np.repeat(np.arange(100), 4)
     first = (generator.random(400) < 0.5).astype(np.float64)
     second = np.where(np.repeat(generator.random(100) < 0.6, 4), first, 1 - first)  # clusters agree as a whole
-    redrawn = cohen_kappa(first.tolist(), second.tolist(), clusters=units.tolist())
+    resampled = cohen_kappa(first.tolist(), second.tolist(), clusters=units.tolist())
     found = clustered_kappa(first, second, units)
-    assert found.value == pytest.approx(redrawn.value) and found.stderr == pytest.approx(redrawn.stderr, rel=0.1)
+    assert found.value == pytest.approx(resampled.value) and found.stderr == pytest.approx(resampled.stderr, rel=0.1)
     assert (found.clusters, clustered_kappa(first, first, units).stderr) == (100, None)
     assert clustered_kappa(np.ones(4), np.ones(4), np.arange(4)).value is None
 
@@ -269,19 +269,19 @@ def test_agreement_of_copies_in_clusters_has_the_error_of_one_of_each(scale: Sca
 
 
 @pytest.mark.parametrize("weights", ["none", "linear", "quadratic"])
-def test_kappa_of_redrawn_sets_is_that_of_their_items(weights: Weights) -> None:
-    """Three clusters, of which a redrawn set may lack labels of either rater: ends lie where some redraw does."""
+def test_kappa_of_resamples_is_that_of_their_items(weights: Weights) -> None:
+    """Three clusters, of which a resample may lack labels of either rater: ends lie where some resample does."""
     first, second = [0, 1, 2, 3, 3, 1, 0, 4], [0, 2, 2, 3, 1, 1, 4, 0]
     found = cohen_kappa(first, second, weights, clusters="aaabbbcc")
-    redraws = []
+    resamples = []
     for drawn in product([range(3), range(3, 6), range(6, 8)], repeat=3):
         places = [place for part in drawn for place in part]
-        redraws.append(cohen_kappa([first[p] for p in places], [second[p] for p in places], weights).value or 0.0)
-    assert (found.low, found.high) == pytest.approx((min(redraws), max(redraws)))
+        resamples.append(cohen_kappa([first[p] for p in places], [second[p] for p in places], weights).value or 0.0)
+    assert (found.low, found.high) == pytest.approx((min(resamples), max(resamples)))
 
 
-def test_coefficients_that_many_redrawn_sets_lack_have_no_interval() -> None:
-    """One item of 20 differs from all others: a redrawn set lacks it in 36 of 100."""
+def test_coefficients_that_many_resamples_lack_have_no_interval() -> None:
+    """One item of 20 differs from all others: a resample lacks it in 36 of 100."""
     one, other = ["a"] * 19 + ["b"], ["a"] * 19 + ["c"]
     found = [
         cohen_kappa(one, other),

@@ -1,4 +1,4 @@
-"""Resampling: intervals and tests of redrawn documents, pairs and clusters."""
+"""Resampling: intervals and tests of resampled documents, pairs and clusters."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def means(values: Floats) -> Floats:
 def bootstrap_test(
     values: Floats, statistic: Statistic, how: Resampling, clusters: Sequence[Hashable] | None = None
 ) -> tuple[Estimate, float | None]:
-    """The test of a statistic that is 0 where nothing differs, by redrawn documents or clusters."""
+    """The test of a statistic that is 0 where nothing differs, by resampled documents or clusters."""
     seen: list[Floats] = []
 
     def watched(rows: Floats) -> Floats:
@@ -106,7 +106,7 @@ def test_both_systems_are_resampled_on_the_same_documents() -> None:
 
 
 @pytest.mark.parametrize("sizes", [[5] * 40, [1, 9] * 20])
-def test_whole_clusters_are_redrawn(sizes: list[int]) -> None:
+def test_whole_clusters_are_resampled(sizes: list[int]) -> None:
     """The error is the clustered one, twice that of single documents."""
     generator = np.random.default_rng(6)
     clusters = np.repeat(np.arange(40), sizes).tolist()
@@ -118,8 +118,8 @@ def test_whole_clusters_are_redrawn(sizes: list[int]) -> None:
     assert (found.n, found.method) == (200, "cluster-bootstrap")
 
 
-def test_many_clusters_are_redrawn_in_seconds_and_few_in_bounded_memory() -> None:
-    """20,000 clusters of five documents; and three of 30,000, whose redrawn places would fill half a gigabyte."""
+def test_many_clusters_are_resampled_in_seconds_and_few_in_bounded_memory() -> None:
+    """20,000 clusters of five documents; and three of 30,000, whose resampled places would fill half a gigabyte."""
     values = np.random.default_rng(8).random(100_000)
     began = time.process_time()
     cluster_bootstrap(values, (np.arange(100_000) // 5).tolist(), means, Resampling(replicates=500))
@@ -132,14 +132,14 @@ def test_many_clusters_are_redrawn_in_seconds_and_few_in_bounded_memory() -> Non
 
 @pytest.mark.parametrize("n", [3, 4, 40, 41])
 @pytest.mark.parametrize("is_upper", [True, False])
-def test_medians_need_no_redrawing(n: int, is_upper: bool) -> None:
+def test_medians_need_no_resampling(n: int, is_upper: bool) -> None:
     values = np.random.default_rng(n).normal(size=n)
-    redrawn = bootstrap_statistic(
+    resampled = bootstrap_statistic(
         values, lambda rows: np.sort(rows, axis=1)[:, n // 2] if is_upper else np.median(rows, axis=1), Resampling(1)
     )
     found = median_estimate(values, is_upper)
-    assert found.value == redrawn.value and found.stderr == pytest.approx(redrawn.stderr, rel=0.1)
-    assert (found.low, found.high) == pytest.approx((redrawn.low, redrawn.high), abs=0.25)
+    assert found.value == resampled.value and found.stderr == pytest.approx(resampled.stderr, rel=0.1)
+    assert (found.low, found.high) == pytest.approx((resampled.low, resampled.high), abs=0.25)
 
 
 def test_one_cluster_has_no_error_and_lists_must_match() -> None:
@@ -162,7 +162,7 @@ def test_equal_values_have_an_interval_without_width() -> None:
 
 @pytest.mark.parametrize(("share", "is_defined"), [(0.03, True), (0.07, False)])
 def test_a_statistic_that_many_replicates_lack_has_no_interval(share: float, is_defined: bool) -> None:
-    """One rule for all: up to one redrawn set in twenty may be without."""
+    """One rule for all: up to one resample in twenty may be without."""
     generator = np.random.default_rng(0)
 
     def often(values: Floats) -> Floats:
@@ -200,7 +200,7 @@ def test_the_bootstrap_p_counts_replicates_on_the_rarer_side() -> None:
     found, p = bootstrap_test(above, means, Resampling(0, 999))
     assert found.value == pytest.approx(2.0) and p == pytest.approx(of_three(2 / 1000))
     assert bootstrap_test(np.zeros(5), means, Resampling(0, 999))[1] == 1.0
-    # A redraw is not above 0 when it has −1 twice (6 of 27) or three times (1 of 27): twice that share.
+    # A resample is not above 0 when it has −1 twice (6 of 27) or three times (1 of 27): twice that share.
     assert bootstrap_test(np.array([-1.0, 2.0, 2.0]), means, Resampling(0, 20_000))[1] == pytest.approx(
         of_three(14 / 27), abs=0.02
     )
@@ -229,9 +229,9 @@ def test_the_bootstrap_p_has_nulls_where_nothing_can_be_said() -> None:
     assert undefined[1] is None
 
 
-def test_the_bootstrap_p_redraws_whole_clusters() -> None:
+def test_the_bootstrap_p_resamples_whole_clusters() -> None:
     values, clusters = np.array([1.0, 1.0, 1.0, -1.0, -1.0]), ["x", "x", "x", "y", "z"]
-    # Three clusters: a redraw is below 0 when none of the three is x, 8 in 27.
+    # Three clusters: a resample is below 0 when none of the three is x, 8 in 27.
     found, p = bootstrap_test(values, means, Resampling(0, 20_000), clusters)
     assert found.method == "cluster-bootstrap" and p == pytest.approx(of_three(16 / 27), abs=0.02)
 
@@ -243,7 +243,7 @@ def test_the_bootstrap_test_keeps_its_level() -> None:
     assert 0.03 < rate < 0.08
 
 
-def test_a_score_that_no_redraw_changes_has_no_interval() -> None:
+def test_a_score_that_no_resample_changes_has_no_interval() -> None:
     assert spread(Estimate(1.0, 0.0, 1.0, 1.0, 9, "bootstrap")) == Estimate(1.0, None, None, None, 9, "bootstrap")
     usual = Estimate(0.5, 0.1, 0.4, 0.6, 9, "bootstrap")
     assert spread(usual) == usual

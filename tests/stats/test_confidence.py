@@ -86,7 +86,7 @@ def test_four_documents_by_hand() -> None:
 
 
 @pytest.mark.parametrize("measure", ["auroc", "aurc", "selective_acc"])
-def test_errors_are_those_of_redrawing_one_set_after_the_other(measure: str) -> None:
+def test_errors_are_those_of_resampling_one_set_after_the_other(measure: str) -> None:
     sure, hits = made(120, 5, is_rounded=False)
     plain = {
         "auroc": plain_auroc,
@@ -120,12 +120,12 @@ def test_little_data_gives_honest_nulls() -> None:
     assert confidence_estimate([], [], "auroc").value is None
     assert confidence_estimate([0.7], [1], "aurc") == Estimate(0.0, None, None, None, 1, "bootstrap", 0.95)
     assert confidence_estimate([0.7, 0.8], [1, 1], "auroc").value is None
-    # One miss of three is in no redrawn set in (2/3)^3 of all: an interval would be made up.
+    # One miss of three is in no resample in (2/3)^3 of all: an interval would be made up.
     few = confidence_estimate([0.7, 0.8, 0.9], [0, 1, 1], "auroc")
     assert (few.value, few.stderr, few.low) == (1.0, None, None)
 
 
-def test_what_cannot_be_is_told() -> None:
+def test_what_cannot_be_is_reported() -> None:
     with pytest.raises(DataError, match="coverage"):
         confidence_estimate([0.5], [1], "selective_acc")
     with pytest.raises(DataError, match="measure"):
@@ -143,7 +143,7 @@ def test_many_documents_take_seconds() -> None:
 
 @pytest.mark.parametrize("measure", ["ece_adaptive", "auroc", "aurc", "selective_acc"])
 def test_clusters_of_copies_tell_no_more_than_one_of_each(measure: str) -> None:
-    """Every document three times: redrawn by cluster it has the error of one of each, redrawn singly a smaller one."""
+    """Every document three times: resampled by cluster it has the error of one of each, singly a smaller one."""
     generator = np.random.default_rng(4)
     sure = generator.random(60)
     hits = (generator.random(60) < sure).astype(float)
@@ -161,13 +161,13 @@ def test_clusters_of_copies_tell_no_more_than_one_of_each(measure: str) -> None:
     assert singly.stderr is not None and once.stderr is not None and singly.stderr < 0.75 * once.stderr
 
 
-def test_clusters_of_unequal_size_are_redrawn_whole() -> None:
+def test_clusters_of_unequal_size_are_resampled_whole() -> None:
     """Clusters of 2, 2 and 1 documents, of which the last is a miss: as sets of accuracy, from 0 to 1."""
     found = confidence_estimate([0.9, 0.8, 0.7, 0.6, 0.5], [1, 1, 1, 1, 0], "selective_acc", 1.0, clusters="aabbc")
     assert (found.value, found.clusters) == (0.8, 3)
     assert (found.low, found.high) == (0.0, 1.0)
     certain = confidence_estimate([0.9, 0.1, 0.8, 0.2, 0.7], [1, 0, 1, 0, 1], "auroc", clusters="aabbc")
-    assert (certain.value, certain.low) == (1.0, None)  # every hit is surer than every miss, whichever are redrawn
+    assert (certain.value, certain.low) == (1.0, None)  # every hit is surer than every miss, whichever are resampled
 
 
 def test_two_documents_or_clusters_have_no_interval() -> None:

@@ -26,7 +26,7 @@ def shown(separated: set[tuple[str, str]], models: str = "abc") -> list[str]:
     return [ranks.text for ranks in rank_ranges(models, separated).values()]
 
 
-def test_models_that_are_not_told_apart_share_a_rank() -> None:
+def test_models_that_are_not_separable_share_a_rank() -> None:
     """b lies between a and c and is tied with both: it may be first, second or last."""
     assert shown({("a", "c")}) == ["1–2", "1–3", "2–3"]
     assert shown({("a", "b"), ("a", "c")}) == ["1", "2–3", "2–3"]
@@ -67,7 +67,7 @@ def test_letters_show_a_model_between_two_others() -> None:
 
 
 @given(st.sets(st.sampled_from(list(combinations("abcdef", 2)))))
-def test_two_models_share_a_letter_exactly_when_they_are_not_told_apart(separated: set[tuple[str, str]]) -> None:
+def test_two_models_share_a_letter_exactly_when_they_are_not_separable(separated: set[tuple[str, str]]) -> None:
     found = letters("abcdef", separated)
     shared = {pair for pair in combinations("abcdef", 2) if set(found[pair[0]]) & set(found[pair[1]])}
     assert shared == set(combinations("abcdef", 2)) - separated

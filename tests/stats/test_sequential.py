@@ -135,7 +135,7 @@ def test_values_decide_by_betting() -> None:
 
 
 def false_decisions(discordance: float, documents: int, runs: int) -> tuple[float, float]:
-    """Share of runs in which equal systems are ever told apart, with outcomes and with values."""
+    """Share of runs in which equal systems are ever separated, with outcomes and with values."""
     generator = np.random.default_rng(5)
     signs = generator.choice([-1, 1], size=(runs, documents)) * (generator.random((runs, documents)) < discordance)
     wins, losses = np.cumsum(signs > 0, axis=1), np.cumsum(signs < 0, axis=1)

@@ -142,7 +142,7 @@ def test_a_new_answer_takes_the_place_of_one_that_cannot_be_read(path: Path, dam
     assert (found[KEYS[0]], found[KEYS[1]], faults) == (new[0].output, OUTPUTS[1], {})
 
 
-def test_a_row_that_another_process_mended_stays(path: Path) -> None:
+def test_a_row_that_another_process_replaced_stays(path: Path) -> None:
     change(path, "UPDATE responses SET total = -7.0 WHERE key = ?", KEYS[0])
     with Store(path) as first, Store(path) as second:
         assert KEYS[0] not in first.responses.known(KEYS)
@@ -152,7 +152,7 @@ def test_a_row_that_another_process_mended_stays(path: Path) -> None:
     assert read(path)[0][KEYS[0]] == OUTPUTS[0]
 
 
-def test_what_cannot_be_read_is_told_by_count_and_reason(path: Path) -> None:
+def test_what_cannot_be_read_is_reported_by_count_and_reason(path: Path) -> None:
     change(path, "UPDATE responses SET total = -7.0 WHERE key = ?", KEYS[0])
     change(path, "UPDATE responses SET token_count = x'01' WHERE key = ?", KEYS[1])
     with Store(path) as store:

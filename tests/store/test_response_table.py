@@ -91,7 +91,7 @@ def test_any_number_of_responses_is_kept(count: int) -> None:
         assert store.responses.count() == count
 
 
-def test_two_models_are_told_apart_and_one_is_added_once() -> None:
+def test_two_models_are_distinguished_and_one_is_added_once() -> None:
     with Store() as store:
         first = store.responses.model_id(MODEL)
         assert store.responses.model_id(Fingerprint("other")) != first

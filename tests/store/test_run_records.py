@@ -113,7 +113,7 @@ def test_speed_is_that_of_this_models_finished_runs(store: Store) -> None:
     assert store.runs.speed(Fingerprint("other")) is None
 
 
-def test_speed_is_told_in_the_unit_asked_for(store: Store) -> None:
+def test_speed_is_reported_in_the_unit_asked_for(store: Store) -> None:
     for speed in (
         {"work": 100, "seconds": 1.0},
         {"operations": 8e9, "seconds": 2.0},

@@ -93,7 +93,7 @@ def test_a_store_of_before_gets_the_table(tmp_path: Path) -> None:
         assert store.values.of_run(run_id) == []
 
 
-def test_a_damaged_row_is_told(tmp_path: Path) -> None:
+def test_a_damaged_row_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     with Store(path) as store:
         run_id = store.runs.begin(Fingerprint("m"), {}, {})

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
-import importlib
 import inspect
 import re
 from collections.abc import Iterator
@@ -15,7 +13,8 @@ import pytest
 
 import assay
 from assay.cli.main import COMMANDS
-from assay.settings import Settings
+from assay.options.parser import make_parser
+from assay.options.table import Settings
 
 SOURCE = Path(assay.__file__).parent
 DOCS = SOURCE.parent.parent / "docs"
@@ -60,9 +59,7 @@ def message() -> list[tuple[str, str]]:
 
 @cache
 def options(command: str) -> frozenset[str]:
-    made = vars(importlib.import_module(f"assay.cli.{command}"))
-    parser: argparse.ArgumentParser = made["make_run_parser" if command == "run" else "_parser"]()
-    return frozenset(name[2:] for name in parser._option_string_actions if name.startswith("--"))
+    return frozenset(name[2:] for name in make_parser(command)._option_string_actions if name.startswith("--"))
 
 
 EVERY_OPTION = frozenset().union(*map(options, COMMANDS)) | _EVERYWHERE
@@ -109,7 +106,7 @@ def test_enough_is_looked_at() -> None:
     [
         ("See: assay lst tasks", ["assay lst"]),
         ("Add --limits 3", ["--limits"]),
-        ("assay compare A B --metrics acc", ["assay compare --metrics"]),
+        ("assay compare A B --metrix acc", ["--metrix", "assay compare --metrix"]),
         ("From Python: assay.rescore('a', taskz=[x])", ["assay.rescore(taskz=)"]),
         ("From Python: assay.rescor('a')", ["assay.rescor"]),
         ("see docs/nothing.md", ["docs/nothing.md"]),

@@ -33,7 +33,7 @@ HOMES = {
     "gguf": ("models/",),
     "datasets": ("data/sources.py",),
     "sqlite3": ("store/",),
-    "rich": ("report/terminal.py", "cli/"),
+    "rich": ("report/terminal.py", "report/deliver.py", "report/document_view.py", "cli/"),
     "scipy": ("stats/",),
     "matplotlib": ("report/figures/",),
     "sacrebleu": ("scoring/metrics/corpus.py",),

@@ -138,7 +138,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("like", "said"), [(None, "another example stands there"), ("lm-eval", "show the right answer")]
+    ("like", "said"), [(None, "replaced by another example"), ("lm-eval", "show the right answer")]
 )
 def test_a_run_says_how_many(folder: Path, like: str | None, said: str) -> None:
     result = evaluate(ScriptedModel(answer), str(folder / "odd.yaml"), store=":memory:", like=like, **SIX)

@@ -67,14 +67,14 @@ def test_a_sample_document_shows_undefined_names(tmp_path: Path) -> None:
     text = "{% for o in options %}{{o}}{{loop.index}}{% endfor %}{{range(2)}}{{qestion}}{% set x = 1 %}{{x}}"
     report = check(tmp_path, {"a.yaml": GOOD.replace("Q: {{question}}", text)}, ["question", "options", "label"])
     (fault,) = report.faults
-    assert "'qestion' is no column of the sample document (did you mean \"question\"?)" in str(fault)
+    assert "'qestion' is not a column of the sample document (did you mean \"question\"?)" in str(fault)
 
 
 def test_columns_of_a_format(tmp_path: Path) -> None:
     stated = 'format: {question: "{{qestion}}", choices: optoins, answer: label, context: "{{label}} {{nobody}}"}\n'
     report = check(tmp_path, {"a.yaml": GOOD + stated}, ["question", "options", "label"])
     found = [str(fault).split("  ")[1] for fault in report.faults]
-    assert [text.split(" is no column")[0] for text in found] == [
+    assert [text.split(" is not a column")[0] for text in found] == [
         "format.question: 'qestion'",
         "format.choices: 'optoins'",
         "format.context: 'nobody'",

@@ -12,10 +12,10 @@ import pytest
 
 from assay.core.errors import UserError
 from assay.core.specs import TaskOptions
+from assay.options.specification import make_spec
 from assay.run.open_model import arguments_like
 from assay.run.resolve import resolve_tasks
 from assay.scoring.document_scorer import document_scorer
-from assay.settings import make_spec
 from assay.tasks.catalog import Catalog
 from assay.tasks.fewshot import RandomSampler
 from assay.tasks.lm_eval.task import LmEvalTask

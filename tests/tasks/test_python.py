@@ -116,7 +116,7 @@ def test_answers_that_white_space_alone_makes_wrong_are_counted() -> None:
     result = assay.evaluate(ScriptedModel(lambda request: str(request.prompt)), task, store=":memory:")  # type: ignore[union-attr]
     assert result.task("t").metric("exact_match").estimate.value == 0.25
     assert result.task("t").denominators.misses_by_space == {"as-is": 2}
-    message = "t: 2 of 4 answers are right but for white space around them and count as wrong (as-is)"
+    message = "t: 2 of 4 answers are correct except for surrounding white space and count as wrong (as-is)"
     assert [notice for notice in result.notices if notice.startswith(message)]
 
 
@@ -143,7 +143,7 @@ def test_a_function_that_gives_no_question_is_told() -> None:
 
 def test_a_change_of_shape_is_told_with_the_document() -> None:
     task = PythonTask("t", ROWS, lambda row: read(row) if row["country"] == "France" else write(row))
-    with pytest.raises(DataError, match="task t, document 1: was posed as a Write; expected the same shape"):
+    with pytest.raises(DataError, match="task t, document 1: was built as a Write; expected the same shape"):
         task.build(task.documents()[1])
 
 

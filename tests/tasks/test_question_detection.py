@@ -277,7 +277,7 @@ def test_an_unknown_closing_behind_a_list() -> None:
 
 
 def test_options_that_cannot_be_told_apart() -> None:
-    assert "told apart" in refused("Which?\n(A) (B) (C) (D)\nAnswer:")
+    assert "not distinct" in refused("Which?\n(A) (B) (C) (D)\nAnswer:")
 
 
 def test_listed_options_that_are_not_the_choices() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import TaskFileError, UnknownName, UserError
-from assay.core.specs import TaskOptions
+from assay.core.specs import TaskOptions, VariationAxes
 from assay.tasks.catalog import Catalog
 from assay.tasks.lm_eval.file.schema import KnownNames
 from assay.tasks.lm_eval.task import LmEvalTask
@@ -134,6 +134,20 @@ def test_groups_come_bottom_up_with_their_direct_members(select: Callable[..., S
     assert [(group.name, group.members) for group in selection.groups] == [
         ("inner", ("b", "c")),
         ("outer", ("a", "inner")),
+    ]
+
+
+@pytest.mark.usefixtures("tasks")
+def test_a_varied_group_is_one_group_per_level(tmp_path: Path, names: KnownNames, write_yaml: Write) -> None:
+    write_yaml("inner.yaml", "group: inner\ntask: [b]\n")
+    write_yaml("outer.yaml", "group: outer\ntask: [a, inner]\n")
+    options = TaskOptions(num_fewshot=1, axes=VariationAxes((1, 2)))
+    groups = select_tasks(["outer"], Catalog([tmp_path]), options, names).groups
+    assert [(group.name, group.members) for group in groups] == [
+        ("inner#seed=1", ("b#seed=1",)),
+        ("inner#seed=2", ("b#seed=2",)),
+        ("outer#seed=1", ("a#seed=1", "inner#seed=1")),
+        ("outer#seed=2", ("a#seed=2", "inner#seed=2")),
     ]
 
 

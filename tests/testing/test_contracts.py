@@ -72,7 +72,7 @@ def test_a_sound_model_that_measures_passes() -> None:
     [
         ({"load": Workload(5, 4, 0, 1.0)}, "cannot need more than each alone"),
         ({"load": Workload(3, 4, 0, 0.0)}, "work takes operations"),
-        ({"reports": ()}, "told its listener nothing"),
+        ({"reports": ()}, "reported no progress"),
         ({"reports": (Progress(2.0, 3.0, 2, 3), Progress(1.0, 3.0, 3, 3))}, "is behind"),
         ({"reports": (Progress(4.0, 3.0, 2, 3),)}, "more is done than there is"),
         ({"reports": (Progress(1.0, 3.0, 4, 3),)}, "more tokens are done"),
@@ -175,12 +175,12 @@ def broken(**changes: object) -> ToyTask:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"gold": 4}, "gold 4 is none of 4 choices"),
+        ({"gold": 4}, "gold 4 is not one of 4 choices"),
         ({"gold": (0, -1)}, "gold -1"),
-        ({"requests": ()}, "asks nothing"),
+        ({"requests": ()}, "has no requests"),
         ({"requests": (Loglikelihood("a", "b"),)}, "1 requests for 4 choices"),
-        ({"draws": 3}, "no multiple of 3"),
-        ({"document_id": 99}, "instance of another"),
+        ({"draws": 3}, "not a multiple of 3"),
+        ({"document_id": 99}, "names another task"),
     ],
 )
 def test_a_wrong_instance_is_caught(changes: dict[str, object], complaint: str) -> None:

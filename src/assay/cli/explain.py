@@ -1,21 +1,24 @@
-"""`assay explain`: why two runs have different numbers."""
+"""`assay explain`: why two recorded runs have different scores."""
 
 from __future__ import annotations
 
-import argparse
 import json
+from pathlib import Path
 
 from assay.api import explain
-from assay.cli.options import add_store_option, make_parser
 from assay.cli.progress_events import TerminalListener
+from assay.options.parser import CommandLine
+from assay.report.result_files import check_file, write_text
 from assay.report.safe_names import printable
-from assay.report.terminal import ProgressView, make_console
+from assay.report.terminal import ProgressView, make_console, show_written
 from assay.studies.explain.explain_report import explanation_data, explanation_markdown, explanation_text
 
 
-def main(arguments: list[str]) -> int:
+def main(line: CommandLine) -> int:
     """Runs the command."""
-    options = _parser().parse_args(arguments)
+    options = line.options
+    if options.output_path:
+        check_file(options.output_path, "--output_path")
     with ProgressView(make_console(stderr=True)) as view:
         found = explain(
             options.first,
@@ -26,23 +29,17 @@ def main(arguments: list[str]) -> int:
             store=options.store,
             listener=TerminalListener(view),
         )
-    if options.json:
-        print(json.dumps(explanation_data(found), indent=2, ensure_ascii=False, default=str))
-    elif options.markdown:
-        print(explanation_markdown(found), end="")
+    if options.format == "json":
+        text = json.dumps(explanation_data(found), indent=2, ensure_ascii=False, default=str) + "\n"
+    elif options.format == "markdown":
+        text = explanation_markdown(found)
+    elif options.output_path:
+        text = explanation_text(found)
     else:
         make_console().print(printable(explanation_text(found)), markup=False, soft_wrap=True)
+        return 0
+    if options.output_path:
+        show_written([write_text(Path(options.output_path).expanduser(), text)], make_console(stderr=True))
+    else:
+        print(text, end="")
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = make_parser("explain", "Says why two runs have different numbers. No weights are loaded.")
-    parser.add_argument("first", metavar="RUN_A", help="a run's name or its start, last, last~1; see: assay ls runs")
-    parser.add_argument("second", metavar="RUN_B", help="the other run")
-    parser.add_argument("--tasks", nargs=2, metavar=("A", "B"), help="a task of each; default: all that both have")
-    parser.add_argument("--metrics", nargs=2, metavar=("A", "B"), help="a metric of each; default: the first of each")
-    parser.add_argument("--tokens", action="store_true", help="open the models' tokenizers and compare tokens, too")
-    parser.add_argument("--markdown", action="store_true", help="as a Markdown page")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    add_store_option(parser)
-    return parser

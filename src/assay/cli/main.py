@@ -1,4 +1,4 @@
-"""`assay`: finds the command, runs it, and turns every error into a message and an exit code.
+"""`assay`: finds the command, reads its options, runs it, and turns every error into a message and an exit code.
 
 Exit codes: 0 done, 1 bug, 2 user error, 3 finished but some requests failed or a task could not be scored, 4 worse than
 the baseline (compare with --fail_if_worse), 130 interrupted (Ctrl-C), 143 ended by SIGTERM, 129 by SIGHUP (its terminal
@@ -19,20 +19,21 @@ from assay.core.interrupts import exit_code, raise_on_signals, received_signal
 
 COMMANDS = {
     "run": "evaluate one or more models on tasks",
-    "plan": "dry run: what would be asked, and how long it would take",
-    "matrix": "several models on several tasks, side by side",
+    "plan": "dry run: number of requests and tokens, and expected time",
+    "matrix": "evaluate several models on several tasks, side by side",
     "finetune": "train a model on tasks; the result is a new model with a name",
-    "methods": "every way of picking an answer, side by side",
-    "rescore": "other metrics or filters on the answers of a run, without its model",
-    "compare": "two or more runs, document by document: which is better beyond chance",
-    "explain": "why two runs have different numbers",
-    "show": "a document as it would be asked: prompt, answers, tokens",
-    "check": "validate task files: every fault at once, with file and line",
+    "methods": "compare the methods of scoring multiple-choice answers",
+    "rescore": "apply other metrics or filters to a recorded run, without its model",
+    "compare": "compare recorded runs with paired tests",
+    "explain": "explain why two recorded runs have different scores",
+    "plot": "draw a figure of a recorded run",
+    "show": "show the prompt, answers and tokens of a document",
+    "check": "validate task files: all faults at once, with file and line",
     "store": "check the file of answers and runs, and repair it",
     "ls": "list tasks, groups, tags, models, metrics, filters, styles, methods, profiles, runs",
 }
-# Commands that can be resumed → what they keep.
-_KEPT = {**dict.fromkeys(("run", "matrix", "methods", "rescore"), "answers"), "finetune": "checkpoints"}
+# Commands that can be resumed → what they have saved.
+_SAVED = {**dict.fromkeys(("run", "matrix", "methods", "rescore"), "answers"), "finetune": "checkpoints"}
 
 
 def usage() -> str:
@@ -52,10 +53,6 @@ example: assay run --model smollm2 --tasks demo
 """
 
 
-class Finished(SystemExit):
-    """The parser has done all there was to do: it has shown a help text."""
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; gives the exit code."""
     _repair_streams()
@@ -70,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _ended_by(error: BaseException, given: list[str]) -> int:
-    """Says what ended a command before its end; gives the exit code."""
+    """Prints what ended a command early; gives the exit code."""
     number = received_signal() or (signal.SIGINT if isinstance(error, KeyboardInterrupt) else None)
     if number is not None:  # whatever a library made of it
         name = "" if number == signal.SIGINT else f" ({signal.Signals(number).name})"
@@ -79,8 +76,10 @@ def _ended_by(error: BaseException, given: list[str]) -> int:
     if isinstance(error, BrokenPipeError):  # the reader of a pipe has seen enough
         _silence_output()
         return 0
+    from assay.options.parser import Finished
+
     if isinstance(error, Finished):
-        return int(error.code or 0)
+        return 0
     if "--debug" in given:
         sys.excepthook = _show_traceback
         raise error
@@ -92,8 +91,8 @@ def _ended_by(error: BaseException, given: list[str]) -> int:
 
 def _saved(given: list[str]) -> str:
     """What is left of an interrupted command, where it can be resumed."""
-    kept = _KEPT.get("run" if not given or given[0].startswith("-") else given[0])
-    return f"; {kept} so far are saved: run the same command again to resume" if kept else ""
+    saved = _SAVED.get("run" if not given or given[0].startswith("-") else given[0])
+    return f"; {saved} so far are saved: run the same command again to resume" if saved else ""
 
 
 def _say(text: str) -> None:
@@ -126,7 +125,7 @@ def _dispatch(given: list[str]) -> int:
 
 
 def _silence_output() -> None:
-    """Standard output leads nowhere from here on, so that the interpreter does not stumble over it at its end."""
+    """Discards standard output from here on, so that the interpreter does not fail on it when it exits."""
     _silence(sys.stdout)
 
 
@@ -138,7 +137,7 @@ def _silence(stream: TextIO) -> None:
 
 
 def _repair_streams() -> None:
-    """A terminal that knows no arrows gets question marks, and a closed stream swallows what it is told."""
+    """Characters that a terminal lacks become question marks, and a closed stream swallows what is written."""
     import io
     import os
 
@@ -152,7 +151,7 @@ def _repair_streams() -> None:
 
 @contextmanager
 def _hiding_secrets(given: list[str]) -> Iterator[None]:
-    """Whatever is printed meanwhile, by whomever: known secrets are hidden in it, those of the command line too."""
+    """Hides known secrets, also those of the command line, in everything that is printed meanwhile."""
     from assay.core.atomic_files import RedactingStream
     from assay.core.secrets import remember_command
 
@@ -188,13 +187,16 @@ def _run_command(name: str, arguments: list[str]) -> int:
     import importlib
 
     if name not in COMMANDS:
-        from assay.cli.hints import command_hint
         from assay.core.errors import Fault
+        from assay.options.hints import command_hint
 
         found = f'unknown command "{name}"{command_hint(name, COMMANDS)}'
         sys.stderr.write(f"error: {Fault('', found, next='See: assay --help')}\n")
         return 2
-    code: int = importlib.import_module(f"assay.cli.{name}").main(arguments)
+    from assay.options.parser import parse_command
+
+    line = parse_command(name, arguments)
+    code: int = importlib.import_module(f"assay.cli.{name}").main(line)
     return code
 
 
@@ -218,5 +220,5 @@ def _explain(error: BaseException) -> int:
         return error.exit_code
     kind = "" if isinstance(error, AssayError) else f"{type(error).__name__}: "
     sys.stderr.write(f"bug: {kind}{redacted_text(str(error))}\n")
-    sys.stderr.write("This is a fault of Assay or of a plugin; --debug shows where it happened.\n")
+    sys.stderr.write("This is a bug in Assay or in a plugin; --debug shows where it happened.\n")
     return 1

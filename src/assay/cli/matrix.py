@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from assay.api import evaluate_matrix
-from assay.cli.deliver import CommandOutput
-from assay.cli.options import (
-    add_fit_options,
-    add_model_options,
-    add_store_option,
-    add_task_options,
-    fit_settings,
-    make_parser,
-    run_settings,
-    split_names,
-)
 from assay.cli.progress_events import TerminalListener
+from assay.options.parser import CommandLine
+from assay.report.deliver import CommandOutput
 from assay.report.result_files import Maker, check_output_path, write_each, write_text
 from assay.report.safe_names import file_name, printable
 from assay.report.terminal import ProgressView, make_console, show_notices, show_sections
@@ -43,26 +33,26 @@ _FORMATS = {
 }
 
 
-def main(arguments: list[str]) -> int:
+def main(line: CommandLine) -> int:
     """Runs the command; 3 when some requests failed or cells stayed empty."""
-    options = _parser().parse_args(arguments)
+    options = line.options
     if options.output_path:
         check_output_path(options.output_path)
-    settings = run_settings(options)
+    settings, metrics = line.settings, options.metric or []
+    if metrics and metrics[0].startswith("+"):  # reported besides the tasks' own
+        settings["metrics"] = metrics
     settings["bootstrap_iters"] = 0  # lm-eval's errors are not shown here
-    settings["finetune"] = fit_settings(options)
-    settings["finetune_together"] = options.together
     with ProgressView(make_console(stderr=True)) as view:
         matrix = evaluate_matrix(
             options.model,
-            split_names(options.tasks),
-            metric=split_names(options.metric or []),
+            options.tasks,
+            metric=[name.removeprefix("+") for name in metrics],
             store=options.store,
             listener=TerminalListener(view),
             **settings,
         )
     command_output = CommandOutput()
-    if options.format == "table":
+    if options.format == "text":
         command_output.show("the tables", lambda: _show(matrix))
     else:
         command_output.show(f"--format {options.format}", lambda: print(_FORMATS[options.format][1](matrix), end=""))
@@ -95,33 +85,3 @@ def _show(matrix: Matrix) -> None:
     for run in matrix.runs:
         counts = f"{run.counts.known:,} answers known, {run.counts.asked:,} asked, {run.counts.failed:,} failed"
         console.print(printable(f"record: {run.model}, run {run.run_id} in {run.store}: {counts}"), markup=False)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = make_parser(
-        "matrix",
-        "Runs every model on every task and shows the scores side by side, with improvement over chance, win rates, "
-        "ranks that models share where the data cannot tell them apart, and correlations. Only what is missing is "
-        "asked: repeating the command continues an interrupted matrix.",
-    )
-    parser.add_argument(
-        "--tasks", "-t", nargs="+", required=True, metavar="TASK", help="names, groups, tags, wildcards or files"
-    )
-    parser.add_argument(
-        "--metric",
-        nargs="+",
-        metavar="NAME",
-        help="metric of each task's column: the first of these that it has (default: the first that most models have)",
-    )
-    add_model_options(parser, required=True, several=True)
-    add_fit_options(parser, is_lap=True)
-    add_task_options(parser)
-    output = parser.add_argument_group("output")
-    output.add_argument(
-        "--output_path", "-o", metavar="DIR", help="folder for matrix.md, .csv, .tex, .json and .html (a heat map)"
-    )
-    output.add_argument(
-        "--format", choices=("table", *_FORMATS), default="table", help="format of what is printed (default: table)"
-    )
-    add_store_option(parser)
-    return parser

@@ -1,4 +1,4 @@
-"""`assay plan`: what a run would ask, and how long that would take."""
+"""`assay plan`: the requests and tokens of a run, and the time it would take."""
 
 from __future__ import annotations
 
@@ -8,39 +8,29 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from assay.api import plan_run
-from assay.cli.options import (
-    add_run_options,
-    add_store_option,
-    ignored,
-    interpreted_model_lines,
-    make_parser,
-    run_settings,
-    split_names,
-)
 from assay.core.detect_options import DetectOptions
 from assay.core.errors import Fault, UserError
+from assay.options.model_rows import interpreted_model_lines
+from assay.options.parser import CommandLine
 from assay.report.tables import format_number, format_seconds
 from assay.report.terminal import make_console, plain_table, show_notices
 from assay.run.forecast import EARLIER_RUNS, MEASUREMENT, PlanReport
 
 
-def main(arguments: list[str]) -> int:
+def main(line: CommandLine) -> int:
     """Runs the command."""
-    options = _parser().parse_args(arguments)
-    show_notices([*ignored(options), *interpreted_model_lines(options.model)], make_console(stderr=True))
-    settings = run_settings(options)
-    report = plan_run(
-        options.model, split_names(options.tasks), detect=_detect(options), store=options.store, **settings
-    )
-    if options.json:
+    options = line.options
+    show_notices([*line.notices, *interpreted_model_lines(options.model)], make_console(stderr=True))
+    report = plan_run(options.model, options.tasks, detect=_detect(options), store=options.store, **line.settings)
+    if options.format == "json":
         print(json.dumps(asdict(report), indent=2))
         return 0
     console = make_console()
     headings = ("Task", "Documents", "Posed", "Distinct", "To ask")
     rows = [(t.name, f"{t.documents:,}", f"{t.posed:,}", f"{t.unique:,}", f"{t.missing:,}") for t in report.tasks]
     console.print(plain_table(headings, rows))
-    for line in _lines(report):
-        console.print(line, markup=False)
+    for text in _lines(report):
+        console.print(text, markup=False)
     if report.detect is not None:
         console.print()
         console.print(plain_table(*_detection_table(report, report.detect)))
@@ -49,11 +39,11 @@ def main(arguments: list[str]) -> int:
 
 
 def _detect(options: argparse.Namespace) -> DetectOptions | None:
-    """What is to be found, and what is assumed; assumptions alone mean nothing."""
+    """The difference to detect with its assumptions; assumptions alone are an error."""
     if options.detect is None:
         given = [name for name in ("discordance", "sd", "correlation") if getattr(options, name) is not None]
         if given:
-            raise UserError(Fault(f"--{given[0]}", "given without --detect", "--detect D, the difference to find"))
+            raise UserError(Fault(f"--{given[0]}", "given without --detect", "--detect D, the difference to detect"))
         return None
     assumed = (options.alpha, options.discordance, options.sd, options.correlation or 0.0)
     return DetectOptions(options.detect, *assumed)
@@ -125,25 +115,3 @@ def _forecast(report: PlanReport) -> str:
         MEASUREMENT: "from a short measurement of this machine",
     }
     return f"about {format_seconds(report.seconds)}, {source[report.seconds_from or EARLIER_RUNS]}"
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = make_parser("plan", "Says what a run would ask. Nothing is asked and no weights are loaded.")
-    add_run_options(parser)
-    add_store_option(parser)
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    power = parser.add_argument_group("enough documents?")
-    power.add_argument(
-        "--detect", type=float, metavar="D", help="difference between two runs to find: are the documents enough?"
-    )
-    power.add_argument("--alpha", type=float, default=0.05, metavar="A", help="level of the test (default 0.05)")
-    power.add_argument(
-        "--discordance", type=float, metavar="S", help="share of documents that one run alone has right (default 0.5)"
-    )
-    power.add_argument(
-        "--sd", type=float, metavar="SD", help="standard deviation of a document's score, for scores other than 0 and 1"
-    )
-    power.add_argument(
-        "--correlation", type=float, metavar="R", help="correlation of the two runs' scores over documents (default 0)"
-    )
-    return parser

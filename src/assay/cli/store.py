@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-
 from rich.console import Console
 from rich.text import Text
 
-from assay.cli.options import add_store_option, make_parser
+from assay.options.parser import CommandLine
 from assay.report.terminal import make_console, show_listing
 from assay.store.integrity import CheckedTable, StoreCheck, check_store
 from assay.store.repair import repair_store
@@ -24,9 +22,9 @@ _NAMES = {
 }
 
 
-def main(arguments: list[str]) -> int:
+def main(line: CommandLine) -> int:
     """Runs the command; 2 when something cannot be read and was not repaired."""
-    options = _parser().parse_args(arguments)
+    options = line.options
     console = make_console()
     found = check_store(options.store or default_path())
     _show(found, console)
@@ -66,13 +64,3 @@ def _show(found: StoreCheck, console: Console) -> None:
 def _row(table: CheckedTable) -> tuple[str, ...]:
     unchecked = f"{table.unchecked:,}" if table.name == "responses" else ""
     return _NAMES[table.name], f"{table.rows:,}", unchecked, f"{len(table.broken):,}"
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = make_parser("store", "Checks that every answer and run of a store can be read.")
-    parser.add_argument("what", choices=["check"], help="check: read everything and compare checksums")
-    parser.add_argument(
-        "--repair", action="store_true", help="drop what cannot be read, so that it is asked again; keeps the old file"
-    )
-    add_store_option(parser)
-    return parser

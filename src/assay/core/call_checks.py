@@ -11,9 +11,9 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, ParamSpec, TypeVar, get_type_hints
+from typing import Annotated, Any, ParamSpec, TypeVar, get_origin, get_type_hints
 
-from assay.core.annotations import CHECKED_DATACLASSES, TypeMismatch, reader
+from assay.core.annotations import CHECKED_DATACLASSES, Plain, TypeMismatch, reader
 from assay.core.errors import ArgumentError, Fault, closest, did_you_mean
 
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -70,6 +70,11 @@ def checked_dataclass(kind: Kind) -> Kind:
     return kind
 
 
+def _bare(hint: Any) -> Any:
+    """A type without the row of a table that it is annotated with."""
+    return hint.__origin__ if get_origin(hint) is Annotated and hint != Plain else hint
+
+
 class _CallSignature:
     """The parameters of a function, the keywords behind `**`, and their types."""
 
@@ -100,7 +105,7 @@ class _CallSignature:
         holder = SimpleNamespace(__annotations__=own)
         hints = get_type_hints(holder, getattr(self._function, "__globals__", {}), include_extras=True)
         more = get_type_hints(self._settings, include_extras=True) if self._settings is not None else {}
-        return {**more, **hints}
+        return {**{name: _bare(hint) for name, hint in more.items()}, **hints}
 
     def read(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments converted to their annotated types; raises with all faults at once otherwise."""
@@ -155,10 +160,6 @@ class _CallSignature:
         if near and near[0] in self._elsewhere:
             return Fault(self._where, found, next=self._elsewhere[near[0]])
         own = ", ".join(name for name in self._named if name != "self")
-        more = (
-            ""
-            if self._settings is None
-            else f", and the settings of a run: help(assay.settings.{self._settings.__name__})"
-        )
+        more = "" if self._settings is None else ", and the settings of a run: assay run --help_all"
         advice = "" if near else f"It takes: {own}{more}"
         return Fault(self._where, f"{found}{did_you_mean(name, known)}", next=advice)

@@ -61,6 +61,50 @@ class HasFormat(Protocol):
 
 
 @runtime_checkable
+class SkipsRows(Protocol):
+    """A task whose prompt cannot render every row of the evaluated split."""
+
+    def skipped_rows(self) -> Sequence[tuple[int, str]]:
+        """Index in the split of every row that is not among the documents, and why."""
+        ...
+
+
+@runtime_checkable
+class ReordersChoices(Protocol):
+    """A task whose prompts may list the choices in another order than the documents have them."""
+
+    def choice_order(self, instance: Instance) -> Sequence[int]:
+        """For every choice of an instance, its index among the document's own choices."""
+        ...
+
+
+@runtime_checkable
+class LocatesAnswers(Protocol):
+    """A task of a file, which errors about choices and right answers can point at."""
+
+    def written_choices(self) -> Sequence[Any]:
+        """The choices as the file lists them; empty where a template or code makes them."""
+        ...
+
+    def where_choices(self) -> str:
+        """File and line of the choices."""
+        ...
+
+    def where_answer(self) -> str:
+        """File and line of the right answer."""
+        ...
+
+
+@runtime_checkable
+class Rescorable(Protocol):
+    """A task that can build the further requests that another scoring needs."""
+
+    def with_scoring(self, scoring: Scoring) -> Task:
+        """The same task under another scoring."""
+        ...
+
+
+@runtime_checkable
 class ProvidesTrainingExamples(Protocol):
     """A task with documents to train on."""
 

@@ -1,24 +1,27 @@
-"""What a run found. Reports read this and nothing else."""
+"""The result of a run: tasks, groups, counts, notices. Reports read this and nothing else."""
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from assay.core.documents import Document
 from assay.core.errors import Fault, UserError, no_such_result
-from assay.core.prompt_axes import PromptAxis
 from assay.core.protocols import Model, RendersPrompts
-from assay.core.reliability import Reliability
 from assay.core.requests import Instance, Prompt
-from assay.core.responses import Failure, Output
+from assay.core.responses import Failure, LabelScores, Logprob, Output
 from assay.core.scores import Denominators, MetricResult, Sample, TextCounts
 from assay.core.secrets import redacted, redacted_text
 from assay.core.specs import GroupSpec, PipelineSpec, RunSpec, TaskCard
-from assay.core.subsampling import SubsampleResult
-from assay.core.variance_axes import TaskVariance
+from assay.core.tabular import Row, Tabular, as_frame
+
+if TYPE_CHECKING:
+    import pandas
+
+# Columns of the table that terminals and notebooks show.
+_DISPLAYED = ("task", "metric", "filter", "value", "stderr", "low", "high", "n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Problem:
 
     @property
     def is_bug(self) -> bool:
-        """Whether it is a fault of Assay or a plugin, and not for the user to mend."""
+        """Whether it is a bug of Assay or a plugin, which the user cannot fix."""
         return self.error is not None and not isinstance(self.error, UserError)
 
     @property
@@ -44,16 +47,42 @@ class Problem:
         return "; ".join(" ".join(str(fault).split()) for fault in self.faults)
 
     def to_json(self) -> dict[str, Any]:
-        """As the record and the result file keep it; with the trace where it is a bug."""
+        """The problem as JSON data; with the traceback where it is a bug."""
         found: dict[str, Any] = {"text": self.text, "is_bug": self.is_bug}
         if self.is_bug and self.error is not None:
             found["trace"] = redacted_text("".join(traceback.format_exception(self.error)))
         return found
 
 
+class JsonData(Protocol):
+    """A value that result files can hold."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The value as JSON data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What an analysis adds to the result of a run.
+
+    Attributes:
+        key: the key of its values in the result file.
+        values: numbers beside the scores.
+        tasks: what it adds to single tasks, by their names, under the same key.
+        lines: sentences that are shown below the table.
+        notices: warnings and remarks.
+    """
+
+    key: str = ""
+    values: tuple[JsonData, ...] = ()
+    tasks: Mapping[str, JsonData] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class AnsweredDocument:
-    """A document, how it was asked and what came back, request by request."""
+    """A document, its instance, and the outputs request by request."""
 
     document: Document
     instance: Instance
@@ -69,15 +98,14 @@ class TaskResult:
         metrics: every metric under every pipeline.
         denominators: what the metrics leave out.
         fingerprint: digest of the evaluated documents.
-        prompts: digest of every request posed.
+        prompts: digest of every request built.
         answered: documents with their instances and outputs, in order.
         samples: scored documents, one per pipeline and document, in order.
         directions: metric that the task lists, or that one of them gave → whether higher is better.
-        rates: of generated answers: how many were cut off, and per pipeline how many held no answer.
-        pipelines: the task's filter chains, to go through its answers once more.
-        texts: what perplexities stand on, for a task of whole texts.
-        reliability: confidences against hits, where a metric or a figure asks for them.
-        spared: what else is known where a random part of the documents was asked.
+        rates: for generated answers: the share that was cut off, and per pipeline the share without an answer.
+        pipelines: the task's filter chains, to filter its answers again.
+        texts: counts behind perplexities, for a task of whole texts.
+        additions: what features add to the task, by key in the result file; see `reliability` and `subsample`.
         problem: why the task has no score; None where it has one.
     """
 
@@ -92,13 +120,22 @@ class TaskResult:
     rates: tuple[MetricResult, ...] = ()
     pipelines: tuple[PipelineSpec, ...] = field(default=(), repr=False)
     texts: TextCounts | None = None
-    reliability: Reliability | None = None
-    subsample: SubsampleResult | None = None
+    additions: Mapping[str, JsonData] = field(default_factory=dict)
     problem: Problem | None = None
 
     @property
     def name(self) -> str:
         return self.card.name
+
+    @property
+    def reliability(self) -> Any:
+        """Accuracy by confidence (`assay.studies.calibration.values.Reliability`); None where it was not computed."""
+        return self.additions.get("reliability")
+
+    @property
+    def subsample(self) -> Any:
+        """What a random part of the documents shows (`assay.studies.sampling.values.SubsampleResult`), or None."""
+        return self.additions.get("spared")
 
     @property
     def sample_len(self) -> int:
@@ -122,11 +159,11 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """One group of a run: what it reports over its leaf tasks.
+    """One group of a run: its metrics over its leaf tasks.
 
     Attributes:
-        texts: what perplexities stand on, where the group is computed over all texts of its leaves.
-        denominators: what became of all leaves' documents.
+        texts: counts behind perplexities, where the group is computed over all texts of its leaves.
+        denominators: the counts of all leaves' documents.
         problem: why the group has no score of its own; None where it has one, or reports none.
     """
 
@@ -141,14 +178,14 @@ class GroupResult:
 
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
-    """What was asked in a run.
+    """The requests of a run.
 
     Attributes:
         posed: requests of all instances.
-        unique: distinct ones.
-        known: distinct ones that the store could answer.
-        asked: distinct ones put to the model.
-        failed: asked ones that failed.
+        unique: distinct requests.
+        known: distinct requests that the store could answer.
+        asked: distinct requests that were sent to the model.
+        failed: those of them that failed.
     """
 
     posed: int
@@ -159,26 +196,25 @@ class RequestCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(Tabular):
     """A whole run.
 
     Attributes:
         run_id: name of the record in the store.
-        spec: what was asked for.
+        spec: what was requested.
         tasks: in the order of the run.
         groups: bottom-up.
-        counts: requests posed, known, asked, failed.
+        counts: requests built, known, executed, failed.
         failures: how many requests failed, by kind, with one message each.
-        notices: what the user ought to know, in plain words.
+        notices: warnings and remarks.
         manifest: everything needed to repeat the run.
         timings: seconds per stage.
         store: path of the store, or `:memory:`.
-        model_run: how the model ran, where it tells: engine and why, tokens read and written, seconds without loading.
-        prompts: tasks that were asked in several prompts, by metric.
-        variance: tasks that were asked in several prompts, seeds, orders or draws, by metric.
-        troubles: what else could not be made, such as the notices or the end of the record.
-        model: the model, its weights let go of: it renders prompts and states facts for result files. None, or one
-            that can do neither, where a run was scored again without its model.
+        model_run: how the model ran, where it reports it: engine and why, tokens, seconds without loading.
+        contributions: what analyses add, in order; see `prompts` and `variance`.
+        run_problems: what else could not be made, such as the notices or the end of the record.
+        model: the model, its weights released: it renders prompts and states facts for result files. None, or one
+            that can do neither, where a run was rescored without its model.
     """
 
     run_id: str
@@ -192,10 +228,23 @@ class RunResult:
     timings: Mapping[str, float]
     store: str
     model_run: Mapping[str, Any] = field(default_factory=dict)
-    prompts: tuple[PromptAxis, ...] = ()
-    variance: tuple[TaskVariance, ...] = ()
+    contributions: tuple[Contribution, ...] = ()
     run_problems: tuple[Problem, ...] = ()
     model: Model | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def prompts(self) -> tuple[Any, ...]:
+        """Tasks in several prompts, by metric (`assay.studies.variance.values.PromptAxis`)."""
+        return self.values("prompts")
+
+    @property
+    def variance(self) -> tuple[Any, ...]:
+        """Tasks in several prompts, seeds, orders or draws, by metric (`…values.TaskVariance`)."""
+        return self.values("variance")
+
+    def values(self, key: str) -> tuple[Any, ...]:
+        """What the analysis of this key adds; empty where it adds nothing."""
+        return next((item.values for item in self.contributions if item.key == key and item.values), ())
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -215,7 +264,7 @@ class RunResult:
         object.__setattr__(self, "model_run", redacted(self.model_run))
 
     def rendered(self, prompt: Prompt) -> str | None:
-        """A conversation as its model reads it; None where the model is not at hand or does not tell."""
+        """A conversation as its model reads it; None where the model is not available or does not render prompts."""
         return self.model.render(prompt) if isinstance(self.model, RendersPrompts) else None
 
     def task(self, name: str) -> TaskResult:
@@ -232,8 +281,29 @@ class RunResult:
                 return result
         raise no_such_result(f"run {self.run_id}", "group", name, [result.spec.name for result in self.groups])
 
+    def to_dicts(self, samples: bool = False) -> list[Row]:
+        """One row per task (or group), metric and filter pipeline.
+
+        Args:
+            samples: one row per document and pipeline instead, with the document, the answer and its score by every
+                metric.
+        """
+        if samples:
+            return [row for task in self.tasks for row in _sample_rows(self.spec.model, task)]
+        rows = [_metric_row(self.spec.model, task.card, metric) for task in self.tasks for metric in task.metrics]
+        return rows + [
+            _group_row(self.spec.model, group.spec, metric) for group in self.groups for metric in group.metrics
+        ]
+
+    def to_pandas(self, samples: bool = False) -> pandas.DataFrame:
+        """The rows of `to_dicts` as a pandas frame."""
+        return as_frame(self.to_dicts(samples), "RunResult.to_pandas()")
+
+    def _display_rows(self) -> list[Row]:
+        return [{name: row[name] for name in _DISPLAYED} for row in self.to_dicts()]
+
     def summary(self) -> dict[str, Any]:
-        """Every number of the run as JSON data, without samples: what the store and the result file keep."""
+        """Every number of the run as JSON data, without samples, for the store and the result file."""
         return {
             "tasks": {
                 task.name: {
@@ -243,8 +313,7 @@ class RunResult:
                     "documents_fingerprint": task.fingerprint,
                     "prompts_fingerprint": task.prompts,
                     **({"texts": asdict(task.texts)} if task.texts is not None else {}),
-                    **({"reliability": asdict(task.reliability)} if task.reliability is not None else {}),
-                    **({"spared": task.subsample.to_json()} if task.subsample is not None else {}),
+                    **{key: value.to_json() for key, value in sorted(task.additions.items())},
                     **({"problem": task.problem.to_json()} if task.problem is not None else {}),
                 }
                 for task in self.tasks
@@ -257,7 +326,56 @@ class RunResult:
             "notices": list(self.notices),
             "timings": dict(self.timings),
             "model_run": dict(self.model_run),
-            **({"prompts": [axis.to_json() for axis in self.prompts]} if self.prompts else {}),
-            **({"variance": [item.to_json() for item in self.variance]} if self.variance else {}),
+            **{item.key: [value.to_json() for value in item.values] for item in self.contributions if item.values},
             **({"problems": [problem.to_json() for problem in self.problems]} if self.problems else {}),
         }
+
+
+def _metric_row(model: str, card: TaskCard, metric: MetricResult) -> Row:
+    named = {"task": card.name, "is_group": False, "version": card.version, "num_fewshot": card.num_fewshot}
+    return {"model": model, **named, **_numbers(metric)}
+
+
+def _group_row(model: str, spec: GroupSpec, metric: MetricResult) -> Row:
+    named = {"task": spec.name, "is_group": True, "version": spec.version, "num_fewshot": None}
+    return {"model": model, **named, **_numbers(metric)}
+
+
+def _numbers(metric: MetricResult) -> Row:
+    estimate = metric.estimate
+    return {
+        "metric": metric.metric,
+        "filter": metric.filter,
+        "higher_is_better": metric.higher_is_better,
+        **{name: getattr(estimate, name) for name in ("value", "stderr", "low", "high", "n", "method")},
+    }
+
+
+def _sample_rows(model: str, task: TaskResult) -> list[Row]:
+    answered = {item.document.id: item for item in task.answered}
+    rows = []
+    for sample in task.samples:
+        item = answered[sample.document_id]
+        answers = [_plain_answer(answer) for answer in sample.filtered]
+        rows.append(
+            {
+                "model": model,
+                "task": task.name,
+                "document_id": sample.document_id,
+                "filter": sample.filter,
+                "document": dict(item.document.fields),
+                "target": item.instance.target,
+                "answer": answers[0] if len(answers) == 1 else answers,
+                **sample.values,
+            }
+        )
+    return rows
+
+
+def _plain_answer(answer: Any) -> Any:
+    """What a pipeline left of a question: texts as they are, log-likelihoods as numbers."""
+    if isinstance(answer, Logprob):
+        return answer.total
+    if isinstance(answer, LabelScores):
+        return list(answer.scores)
+    return [_plain_answer(item) for item in answer] if isinstance(answer, (list, tuple)) else answer

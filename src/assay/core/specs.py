@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from assay.core.call_checks import checked_dataclass
-from assay.core.subsampling import SubsamplingOptions
+from assay.core.task_variants import TaskVariant
 
 
 @checked_dataclass
@@ -51,6 +51,30 @@ class TextOptions:
     text_column: str = "text"
     domain_column: str | None = None
     folder: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubsamplingOptions:
+    """How a run evaluates part of the documents.
+
+    Attributes:
+        sample: size of the random sample per task: a count (>= 1) or a share (< 1); None for all documents.
+        seed: seed of the sample, and of the order in which a run that may stop early takes documents.
+        until_se: a standard error; the run stops when its anytime-valid interval is as narrow as one of this error.
+        until_decided: a recorded run; the run stops when a test decides which of the two is better.
+        reference: a recorded run on all documents, used as a control variate.
+    """
+
+    sample: float | None = None
+    seed: int = 1234
+    until_se: float | None = None
+    until_decided: str | None = None
+    reference: str | None = None
+
+    @property
+    def may_stop_early(self) -> bool:
+        """Whether the run takes documents in laps and may stop after any of them."""
+        return self.until_se is not None or self.until_decided is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +347,7 @@ class TaskCard:
         num_fewshot: examples per prompt.
         config: the whole definition as plain data.
         source: the file that defines it, or where it came from.
+        variant: the variant of a task file that this task is; None for tasks that a run cannot vary.
     """
 
     name: str
@@ -332,6 +357,7 @@ class TaskCard:
     num_fewshot: int
     config: Mapping[str, Any]
     source: str
+    variant: TaskVariant | None = None
 
 
 def named_sampler(config: Mapping[str, Any]) -> str:

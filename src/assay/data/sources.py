@@ -371,7 +371,7 @@ def _expand(pattern: str, data_dir: str | None, spec: SourceSpec, split: str) ->
 
 
 def _check_kind(path: Path, spec: SourceSpec, where: str) -> None:
-    """Raises for a file that is no data by its name, unless it lies with the task: `text` would read any file."""
+    """Raises for a file that is not data by its name, unless it lies with the task: `text` would read any file."""
     if not files.is_data(path) and not is_near(path, spec.folder):
         kinds = ", ".join(files.EXTENSIONS)
         advice = "Rename it, or copy it to the task file's folder"

@@ -113,7 +113,7 @@ class ClassTask:
             task = called(self._class, where)(**({"config": config} if "config" in settings else {}))
         if not isinstance(task, Task):
             raise TaskFileError(
-                Fault(where, f"{self._class.__name__} is no task", "a subclass of lm_eval.api.task.ConfigurableTask")
+                Fault(where, f"{self._class.__name__} is not a task", "a subclass of lm_eval.api.task.ConfigurableTask")
             )
         task.config.task = self._file.data["task"]
         task.config.num_fewshot = self._num_fewshot
@@ -126,7 +126,7 @@ class ClassTask:
         return task
 
     def _name_sampler(self, task: Task) -> None:
-        """Tells a class which sampler the run names; one that chooses its examples itself cannot be told."""
+        """Sets the sampler that the run names; a class that chooses its examples itself is an error."""
         name = self._options.fewshot_sampler
         if name is None:
             return
@@ -179,7 +179,7 @@ class ClassTask:
         target = task.doc_to_target(row)
         choices = _choices(task, row)
         gold = right_answer(str(task.OUTPUT_TYPE), target, choices, isinstance(target, list))
-        # lm-eval poses the choices once more without a prompt where a metric asks for mutual information.
+        # lm-eval requests the choices once more without a prompt where a metric asks for mutual information.
         nulls = ("",) if choices and len(requests) == 2 * len(choices) else ()
         notes = task.example_notes(document.id) if isinstance(task, ConfigurableTask) and self._num_fewshot else ()
         return Instance(
@@ -225,7 +225,9 @@ class ClassTask:
         if made.request_type == "generate_until":
             settings = generation_settings(arguments[1], self._options.sampling_seed, where)
             return Generation(_prompt(arguments[0]), settings.stop, settings.max_tokens, settings.sampling)
-        raise DataError(Fault(where, "is no kind of request", "loglikelihood, loglikelihood_rolling, generate_until"))
+        raise DataError(
+            Fault(where, "is not a kind of request", "loglikelihood, loglikelihood_rolling, generate_until")
+        )
 
 
 def _prompt(context: Any) -> Prompt:

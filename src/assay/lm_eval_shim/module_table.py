@@ -10,7 +10,7 @@ from assay.tasks.lm_eval.file.python_code import Shim
 _MODULES = {
     "lm_eval.utils": "assay.lm_eval_shim.text_functions",
     "lm_eval.api.filter": "assay.lm_eval_shim.filter_classes",
-    "lm_eval.api.instance": "assay.lm_eval_shim.instances",
+    "lm_eval.api.instance": "assay.lm_eval_shim.instance_class",
     "lm_eval.api.metrics": "assay.lm_eval_shim.metric_functions",
     "lm_eval.api.registry": "assay.lm_eval_shim.registration",
     "lm_eval.api.samplers": "assay.lm_eval_shim.samplers",

@@ -16,12 +16,12 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault
 from assay.data.sources import SourceSpec, load_all
-from assay.lm_eval_shim.instances import Instance
+from assay.lm_eval_shim.instance_class import Instance
 from assay.tasks.fewshot import DEFAULT, FIRST, SamplerSettings, make_sampler
 from assay.tasks.fewshot_overlap import CheckedSampler, LeakPolicy, is_same, other_indices
 from assay.tasks.lm_eval.build.fields import choices_reader, optional_reader, target_reader, text_reader
 from assay.tasks.lm_eval.build.generation_settings import effective_settings
-from assay.tasks.prompts import Delimiters, as_messages, as_text, system_pieces, turn
+from assay.tasks.prompt_parts import Delimiters, as_messages, as_text, system_pieces, turn
 
 Row = Mapping[str, Any]
 

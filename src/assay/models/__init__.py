@@ -4,8 +4,8 @@ May import: `assay.core`, `assay.stats` and `assay.guard`. torch and transformer
 listing models costs nothing. Sub-layers, from top to bottom; each imports only what is below it:
 
     registry             model names to opened models; `aliases` resolves paths, Hub ids and lm-eval's names
-    hf | ngram | dummy   the models: hf/{decoder,seq2seq,encoder}, one folder per family; `argument_checks`
-    engine | training    inference over a prefix tree; fine-tuning
+    hf | ngram | dummy   the models: hf/{decoder,seq2seq,encoder}, one folder per family
+    engine | training    inference over a prefix tree; fine-tuning; `argument_checks` for small models
     inference            padded batches: log-likelihoods and generation
     loading              arguments, checkpoint files, fingerprint, tokenizer, weights, quantisation
     tokens               text to token ids and back, chat templates

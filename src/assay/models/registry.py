@@ -39,7 +39,7 @@ DESCRIPTIONS = {
 
 def model_names() -> list[str]:
     """Every name that `open_model` accepts, without aliases."""
-    return [*sorted({*MODELS.table, *NAMED_MODELS}), *sorted(MODELS.plugins)]
+    return [*sorted({*MODELS.table, *NAMED_MODELS}), *MODELS.own_names(), *sorted(MODELS.plugins)]
 
 
 def open_model(
@@ -121,4 +121,5 @@ def model_rows() -> list[tuple[str, str, str]]:
     """Name, kind (`built-in`, `named` or `plugin`) and description of every model."""
     rows = [(name, "built-in", DESCRIPTIONS[name]) for name in sorted(MODELS.table)]
     rows += [(name, "named", entry.description) for name, entry in sorted(NAMED_MODELS.items())]
+    rows += [(name, "plugin", str(MODELS.added[name].__doc__)) for name in MODELS.own_names()]
     return rows + [(name, "plugin", point.value) for name, point in sorted(MODELS.plugins.items())]

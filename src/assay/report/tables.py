@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from assay.core.prompt_axes import PromptAxis
 from assay.core.results import GroupResult, RunResult, TaskResult
 from assay.core.scores import FailureBounds, MetricResult
 from assay.report.safe_names import printable
@@ -46,58 +45,6 @@ BOUNDS_HEADING = "All failed wrong … right"
 # In place of a metric.
 NOT_SCORED = "not scored"
 NARROW_HEADINGS = ("Task and metric", "Value ± stderr", "95 % interval", "n")
-
-
-def prompt_lines(axes: Sequence[PromptAxis]) -> Iterator[str]:
-    """A line for every task in several prompts and every metric: mean, deviation, lowest, highest, spread."""
-    for axis in axes:
-        known = axis.known
-        head = f"{axis.task}, {axis.metric}" + (f" ({axis.filter})" if axis.filter != "none" else "")
-        without = f", {len(axis.scores) - len(known)} without a score" if len(known) < len(axis.scores) else ""
-        if axis.lowest is None or axis.highest is None:
-            yield printable(f"{head}: no score in any of {len(axis.scores)} prompts")
-            continue
-        deviation = "" if axis.deviation is None else f" ± {axis.deviation:.4f} (standard deviation)"
-        noun = "prompt" if len(known) == 1 else "prompts"
-        if not axis.spread:
-            each = " each" if len(known) > 1 else ""
-            yield printable(f"{head}: {len(known)} {noun}{without}: {axis.mean:.4f}{each}{_document_count_note(axis)}")
-            continue
-        yield printable(
-            f"{head}: {len(known)} {noun}{without}: mean {axis.mean:.4f}{deviation}, "
-            f"min {known[axis.lowest]:.4f} ({axis.lowest}), max {known[axis.highest]:.4f} ({axis.highest}), "
-            f"spread {axis.spread:.4f}{_document_count_note(axis)}"
-        )
-
-
-def draw_lines(tasks: Sequence[TaskResult]) -> Iterator[str]:
-    """What became of the draws of tasks that ask their questions several times; tasks with the same counts together."""
-    names: dict[str, list[str]] = {}
-    for task in tasks:
-        counts = task.denominators.draws
-        if counts is None:
-            continue
-        total = task.denominators.total
-        noun = "document" if total == 1 else "documents"
-        described = f"{total:,} {noun} × {counts.per_question:,} draws"
-        described += f", {counts.total:,} answers" + (f", {counts.failed:,} failed" if counts.failed else "")
-        for pipeline, count in counts.unparsed.items():
-            where = "" if pipeline == "none" else f" ({pipeline})"
-            described += f", {count:,} without an answer{where}" if count else ""
-        names.setdefault(described, []).append(task.name)
-    for described, own in names.items():
-        more = f" and {len(own) - 1:,} more, each" if len(own) > 1 else ""
-        yield printable(f"{own[0]}{more}: {described}")
-
-
-def _document_count_note(axis: PromptAxis) -> str:
-    """Says so where the prompts were not asked about the same documents."""
-    counts = [axis.documents[name] for name in axis.known]
-    low, high = min(counts), max(counts)
-    if low == high and axis.shared in (None, low):
-        return ""
-    described = f", on {low} to {high} documents" if low < high else f", on {low} documents each"
-    return described if axis.shared in (None, low) else f"{described}, of which all prompts share {axis.shared}"
 
 
 def result_rows(result: RunResult) -> list[ResultRow]:

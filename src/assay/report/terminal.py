@@ -1,6 +1,6 @@
-"""Shows a run on the terminal: progress while it goes on, the table and what to know at its end.
+"""Shows a run on the terminal: progress while it runs; the table, lines of analyses and notices at its end.
 
-Progress goes to standard error, results to standard output. Events come in as plain values.
+Progress goes to standard error, results to standard output. Events are plain values.
 """
 
 from __future__ import annotations
@@ -23,18 +23,16 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.table import Column, Table
 from rich.text import Text
 
+from assay.core.plural import plural
 from assay.core.results import Problem, RunResult
 from assay.report.eta import RateEstimator
 from assay.report.safe_names import printable
-from assay.report.subsampling import subsample_lines
 from assay.report.tables import (
     BOUNDS_HEADING,
     HEADINGS,
     NARROW_HEADINGS,
     ResultRow,
-    draw_lines,
     format_seconds,
-    prompt_lines,
     result_rows,
 )
 from assay.report.text_lines import COUNT_HEADINGS, text_table
@@ -60,7 +58,7 @@ class _Console(Console):
 
 
 def make_console(stderr: bool = False) -> Console:
-    """A console; wide enough for the table where the output is no terminal."""
+    """A console; wide enough for the table where the output is not a terminal."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH
     return _Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
@@ -68,7 +66,7 @@ def make_console(stderr: bool = False) -> Console:
 
 @dataclass(slots=True)
 class _ProgressLine:
-    """What is known of one work that is shown: since when, how fast, and how far the bar has come."""
+    """The state of one progress line: since when, how fast, and how far the bar is."""
 
     started: float
     last_printed: float
@@ -138,11 +136,11 @@ class ProgressView:
             self._bars = None
 
     def mute(self) -> None:
-        """Shows nothing any more: the terminal, or the reader of a pipe, is gone, and the work goes on."""
+        """Shows nothing any more: the terminal, or the reader of a pipe, is gone; the work continues."""
         self._console.file = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (stays open to the end)
 
     def restart(self) -> None:
-        """Another run begins: what its bars and times count starts anew."""
+        """Another run begins: its bars and times start anew."""
         for line in self._lines.values():
             if self._bars is not None and line.bar is not None:
                 self._bars.remove_task(line.bar)
@@ -172,27 +170,27 @@ class ProgressView:
         tokens: tuple[int, int] = (0, 0),
         detail: str = "",
     ) -> None:
-        """Some of it is done.
+        """Updates the progress of one work.
 
         Args:
-            what: a name for it.
+            what: its name.
             done: how many requests, files or the like.
             total: of how many; None when unknown.
             work: what was done and what is to be done in all, in a unit that goes with time; counts when there is none.
             failed: how many of `done` failed.
             tokens: tokens done and in all.
-            told: what else there is to say.
+            detail: further text.
         """
         now, line = self._clock(), self._line(what)
         work_done, work_total = work if work[1] else (done, total or 0)
-        # A model that counts tokens is loaded when it first reports; of another one, the first answer tells it.
+        # A model that counts tokens is loaded when it first reports; another one when it first answers.
         if work_done or tokens[1]:
             line.work.add(now, work_done)
             line.tokens.add(now, tokens[0])
         remaining_seconds = line.work.remaining_seconds(work_total)
         count = _count(done, total, failed, tokens, line.tokens.rate) + (f", {detail}" if detail else "")
         if self._bars is not None:
-            # Totals change while answers end early; a bar that goes back would be no progress.
+            # Totals change while answers end early; a bar must not go back.
             line.share = max(line.share, min(1.0, work_done / work_total)) if work_total else 0.0
             self._show_bar(
                 what, line, bool(work_total), count, None if remaining_seconds is None else now + remaining_seconds
@@ -238,16 +236,15 @@ def format_count(value: float) -> str:
 def show_result(result: RunResult, console: Console) -> None:
     """The table, what it leaves out, and where the record is."""
     console.print(_results_table(result_rows(result), console.width))
-    for line in (*prompt_lines(result.prompts), *draw_lines(result.tasks), *_variance_lines(result)):
-        console.print(hanging_indent(line, console.width), markup=False)
-    for line in subsample_lines(result):
-        console.print(line, markup=False)
+    for contribution in result.contributions:
+        for line in contribution.lines:
+            console.print(hanging_indent(line, console.width), markup=False)
     _show_texts(result, console)
     show_notices(result.notices, console)
     counts = result.counts
     console.print(
-        f"{counts.posed:,} requests posed, {counts.unique:,} distinct, {counts.known:,} already known, "
-        f"{counts.asked:,} asked, {counts.failed:,} failed; {format_seconds(sum(result.timings.values()))} in all"
+        f"{plural(counts.posed, 'request')} built, {counts.unique:,} distinct, {counts.known:,} already known, "
+        f"{counts.asked:,} executed, {counts.failed:,} failed; {format_seconds(sum(result.timings.values()))} in all"
     )
     if "parent" in result.manifest:
         console.print(printable(_rescored_line(result)), markup=False)
@@ -260,7 +257,7 @@ def show_result(result: RunResult, console: Console) -> None:
 
 
 def show_problems(problems: Iterable[Problem], console: Console) -> None:
-    """What a run lacks, and what to do about it: a line each."""
+    """The problems of a run, a line each."""
     for problem in problems:
         console.print(printable(f"problem: {problem.text}"), style="red", markup=False, soft_wrap=True)
 
@@ -271,15 +268,10 @@ def hanging_indent(line: str, width: int) -> str:
     return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def _variance_lines(result: RunResult) -> Iterator[str]:
-    if result.variance:
-        from assay.report.variance_lines import variance_lines  # most runs have no use for it
-
-        yield from variance_lines(result.variance)
-
-
 def _show_texts(result: RunResult, console: Console) -> None:
-    """What perplexities stand on: a table, or sentences where the screen is too narrow for it."""
+    """The counts behind perplexities: a table, or sentences where the screen is too narrow for it."""
+    if all(task.texts is None for task in result.tasks):
+        return
     headings, rows = text_table(result)
     columns = list(zip(headings, *rows, strict=True))
     if rows and sum(max(map(cell_len, column)) + 3 for column in columns) <= console.width:
@@ -293,7 +285,7 @@ def _show_texts(result: RunResult, console: Console) -> None:
 def _rescored_line(result: RunResult) -> str:
     """Where the answers of a rescored run come from."""
     asked = result.counts.asked
-    model = f"{asked:,} requests were asked besides" if asked else "no model was loaded"
+    model = f"{plural(asked, 'request')} executed besides" if asked else "no model was loaded"
     return f"rescored from run {result.manifest['parent']}: {model}, {result.counts.known:,} answers read"
 
 
@@ -313,7 +305,7 @@ def model_run_line(run: Mapping[str, Any]) -> str:
 
 
 def show_written(paths: Iterable[Path], console: Console) -> None:
-    """Which files there are now: a line per path, however long."""
+    """The files that were written: a line per path, however long."""
     for path in paths:
         console.print(printable(f"written: {path}"), markup=False, soft_wrap=True)
 

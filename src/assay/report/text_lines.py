@@ -1,6 +1,6 @@
-"""One line per text task: what its perplexities stand on, and the perplexities.
+"""One line per text task: its perplexities and the counts behind them.
 
-In: a run. Out: headings and rows of text; none for a run without tasks of whole texts.
+Takes a run; gives headings and rows of text, none for a run without tasks of whole texts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from assay.report.safe_names import printable
 from assay.report.tables import format_number
 
 COUNT_HEADINGS = ("Texts", "Documents", "Windows", "Tokens", "Words", "Bytes")
-# Metric → its heading. Those that stand on one document each are in the table of all metrics.
+# Metric → its heading. Metrics per document are in the table of all metrics.
 _SHORT = {
     "token_perplexity": "Per token",
     "word_perplexity": "Per word",

@@ -1,4 +1,5 @@
-"""The conductor: resolve, pose, plan, execute, score, aggregate. The only room that knows the others.
+"""The conductor of a run: resolve, build, plan, execute, score, aggregate, record; also reopen, rescore, fine-tune.
 
-Takes a run specification, gives a result. May import: tasks, models, plan, store, scoring, stats, core.
+Takes a run specification, with a schedule and analyses from above; gives a result. May import: lm_eval_shim, tasks,
+models, store, scoring, data, stats, guard, core.
 """

@@ -1,13 +1,19 @@
-"""What happens during a run, as values. A listener shows them; nothing depends on what it does with them."""
+"""Events of a run, as values for a listener; nothing depends on what it does with them."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Union
 
+from assay.core.progress import ProgressCallback
 from assay.core.secrets import redacted_text
 from assay.core.training import FitProgress
+
+_QUIET_SECONDS = 2.0
+_LEAST_REST = 1.0
+_SECONDS_BETWEEN_EVENTS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """Something the user ought to know; secrets are hidden."""
+    """A notice; secrets are hidden."""
 
     text: str
 
@@ -85,3 +91,20 @@ Listener = Callable[[Event], None]
 
 def ignore(event: Event) -> None:
     """The listener that shows nothing."""
+
+
+def delayed_report(listener: Listener, clock: Callable[[], float] = time.monotonic) -> ProgressCallback:
+    """A report that becomes events when the work has lasted two seconds and goes on, a few times a second."""
+    started: dict[str, float] = {}
+    heard: dict[str, float] = {}
+
+    def report(what: str, done: int, total: int) -> None:
+        now = clock()
+        lasted = now - started.setdefault(what, now)
+        rest = lasted * (total - done) / max(1, done)
+        is_new = lasted >= _QUIET_SECONDS and rest >= _LEAST_REST if what not in heard else done == total
+        if is_new or now - heard.get(what, now) >= _SECONDS_BETWEEN_EVENTS:
+            heard[what] = now
+            listener(Progressed(what, done, total))
+
+    return report

@@ -1,4 +1,4 @@
-"""Puts the missing requests to the model and keeps each answer as it comes."""
+"""Sends the missing requests to the model and stores each answer as it arrives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FLUSH_SIZE = 64
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """What asking brought.
+    """The answers of an execution, with its time.
 
     Attributes:
         answers: key → output or failure; the store holds the same outputs.
@@ -41,7 +41,7 @@ class Executed:
 
 
 def execute(plan: RequestPlan, model: Model, writer: ResponseWriter, listener: Listener) -> Executed:
-    """Asks everything that is missing. Answers are safe in the store when the writer is left."""
+    """Executes everything that is missing. Answers are safe in the store when the writer is closed."""
     if not plan.missing:
         return Executed({}, {}, 0, 0.0)
     meter = _Meter(plan.works, listener, isinstance(model, ReportsWorkload))

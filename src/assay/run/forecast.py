@@ -1,11 +1,11 @@
-"""The dry run: what would be asked, how many tokens that is, and how long it would take."""
+"""The dry run: the requests that a run would execute, their tokens, and how long that would take."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from assay.core.detect_options import DetectOptions
 from assay.core.protocols import Model, ReportsWorkload, Workload
@@ -15,23 +15,20 @@ from assay.run.plan import RequestPlan
 from assay.run.session import Session, prepared
 from assay.tasks.selection import Wanted
 
-if TYPE_CHECKING:
-    from assay.studies.compare.detectable import Detection
-
 EARLIER_RUNS, MEASUREMENT = "earlier runs", "measurement"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What one task would ask: `missing` counts requests that no earlier task of the run asks too; `detection` says
-    whether its documents suffice to find a wished difference, where one is."""
+    """The requests of one task. `missing` counts those that no earlier task of the run has, too; `detection` says
+    whether its documents suffice to detect a difference, where the caller adds it (`studies.compare.detectable`)."""
 
     name: str
     documents: int
     posed: int
     unique: int
     missing: int
-    detection: Detection | None = None
+    detection: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ class PlanReport:
         posed: requests in all.
         unique: distinct ones.
         known: distinct ones that the store can answer.
-        missing: those that would be asked.
+        missing: those that would be executed.
         kinds: missing requests by kind.
         tokens: tokens that the model would read, shared ones once; None when the model cannot say.
         tokens_alone: the same if each request were asked by itself.
@@ -52,7 +49,7 @@ class PlanReport:
         seconds: forecast of the time; None when nothing is known of the model's speed.
         seconds_from: where the forecast comes from: `earlier runs` in the store, or a `measurement` of this machine.
         tasks: the same per task.
-        detect: the difference that a comparison is to find, with its assumptions; None where none was asked for.
+        detect: the difference that a comparison is to detect, with its assumptions; None where none was given.
         memory: bytes that the run would hold at its peak; None when the model cannot say.
     """
 
@@ -73,42 +70,39 @@ class PlanReport:
     memory: int | None = None
 
 
-def forecast(
-    session: Session, tasks: Sequence[Wanted], model: Model | None, detect: DetectOptions | None = None
-) -> PlanReport:
-    """Resolves, poses and plans a run, and measures what is left to ask. No weights are loaded.
+def forecast(session: Session, tasks: Sequence[Wanted], model: Model | None) -> PlanReport:
+    """Resolves, builds and plans a run, and measures what is left to execute. No weights are loaded.
 
     Args:
         session: the run.
-        tasks: what it asks.
+        tasks: names or task objects.
         model: opened already, or None for the one that the run names.
-        detect: the difference that its documents are to show in a comparison.
     """
-    if detect is not None:
-        from assay.studies.compare.detectable import check_detection  # most plans have no use for it
-
-        check_detection(detect)
     with prepared(session, tasks, model) as (setup, built, plan):
-        missing = list(plan.missing.values())
-        load = _workload(setup.model, missing)
-        seconds, source = _seconds(session, setup.model, plan, load)
-        return PlanReport(
-            posed=plan.posed,
-            unique=plan.unique,
-            known=plan.known,
-            missing=len(missing),
-            kinds=dict(Counter(request.kind for request in missing)),
-            tokens=load.read if load else None,
-            tokens_alone=load.alone if load else None,
-            generated_tokens=load.written if load else sum(getattr(item, "max_tokens", None) or 0 for item in missing),
-            operations=load.operations if load else None,
-            work=sum(plan.works),
-            seconds=seconds,
-            seconds_from=source,
-            tasks=tuple(_task_plans(built, plan, detect)),
-            detect=detect,
-            memory=load.memory if load else None,
-        )
+        return plan_report(session, setup.model, built, plan)
+
+
+def plan_report(session: Session, model: Model, built: Sequence[BuiltTask], plan: RequestPlan) -> PlanReport:
+    """The report of a planned run."""
+    missing = list(plan.missing.values())
+    load = _workload(model, missing)
+    seconds, source = _seconds(session, model, plan, load)
+    return PlanReport(
+        posed=plan.posed,
+        unique=plan.unique,
+        known=plan.known,
+        missing=len(missing),
+        kinds=dict(Counter(request.kind for request in missing)),
+        tokens=load.read if load else None,
+        tokens_alone=load.alone if load else None,
+        generated_tokens=load.written if load else sum(getattr(item, "max_tokens", None) or 0 for item in missing),
+        operations=load.operations if load else None,
+        work=sum(plan.works),
+        seconds=seconds,
+        seconds_from=source,
+        tasks=tuple(_task_plans(built, plan)),
+        memory=load.memory if load else None,
+    )
 
 
 def _workload(model: Model, missing: Sequence[Request]) -> Workload | None:
@@ -120,7 +114,7 @@ def _workload(model: Model, missing: Sequence[Request]) -> Workload | None:
 def _seconds(
     session: Session, model: Model, plan: RequestPlan, load: Workload | None
 ) -> tuple[float | None, str | None]:
-    """How long the missing requests would take, and how that is known: what the model did before is the best guide."""
+    """How long the missing requests would take, and where that is known from: earlier runs are the best guide."""
     size, unit = (load.operations, "operations") if load else (sum(plan.works), "work")
     speed = session.store.runs.speed(model.fingerprint, unit)
     if speed:
@@ -130,19 +124,12 @@ def _seconds(
     return None, None
 
 
-def _detection(built: BuiltTask, detect: DetectOptions) -> Detection:
-    from assay.studies.compare.detectable import detection
-
-    return detection(built, detect)
-
-
-def _task_plans(built: Sequence[BuiltTask], plan: RequestPlan, detect: DetectOptions | None) -> list[TaskPlan]:
+def _task_plans(built: Sequence[BuiltTask], plan: RequestPlan) -> list[TaskPlan]:
     seen: set[bytes] = set()
     found = []
     for item in built:
         own = item.keys.requests.keys()
         new = sum(key in plan.missing and key not in seen for key in own)
         seen.update(own)
-        shown = None if detect is None else _detection(item, detect)
-        found.append(TaskPlan(item.task.card.name, len(item.documents), item.keys.posed, len(own), new, shown))
+        found.append(TaskPlan(item.task.card.name, len(item.documents), item.keys.posed, len(own), new))
     return found

@@ -16,9 +16,10 @@ from assay.core.fingerprints import Fingerprint
 from assay.core.identity import digest_all
 from assay.core.requests import Instance
 from assay.core.secrets import redacted, redacted_command
-from assay.core.specs import MetricSpec, RunSpec, Scoring
+from assay.core.specs import FilterSpec, MetricSpec, RunSpec, Scoring
 from assay.core.version import __version__
 from assay.run.build import BuiltTask
+from assay.scoring.registry import FILTERS, METRICS
 
 
 def make_manifest(spec: RunSpec, fingerprint: Fingerprint, built: Sequence[BuiltTask]) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def make_manifest(spec: RunSpec, fingerprint: Fingerprint, built: Sequence[Built
 
 
 def described_tasks(built: Sequence[BuiltTask], spec: RunSpec) -> dict[str, Any]:
-    """The manifest's word on every task: definition, scoring, and digests of what was asked."""
+    """The manifest entry of every task: definition, scoring, and digests of documents and requests."""
     return {item.task.card.name: _task(item, spec) for item in built}
 
 
@@ -67,7 +68,7 @@ def _task(built: BuiltTask, spec: RunSpec) -> dict[str, Any]:
 
 
 def right_answer(instance: Instance) -> Any:
-    """What scorers hold an answer against; what the task states where they read that."""
+    """What scorers compare an answer with: the gold index, or the target as the task states it."""
     return instance.target if instance.gold is None else instance.gold
 
 
@@ -76,7 +77,7 @@ def described_scoring(scoring: Scoring) -> dict[str, Any]:
     return {
         "metrics": {spec.name: _plain({**spec.options, **_named(spec)}) for spec in scoring.metrics},
         "filters": {
-            pipeline.name: [_plain({"function": step.name, **step.options}) for step in pipeline.steps]
+            pipeline.name: [_plain({"function": step.name, **step.options, **_code(step)}) for step in pipeline.steps]
             for pipeline in scoring.pipelines
         },
         "process": None if scoring.process is None else _plain(scoring.process),
@@ -84,7 +85,16 @@ def described_scoring(scoring: Scoring) -> dict[str, Any]:
 
 
 def _named(spec: MetricSpec) -> dict[str, Any]:
-    return {} if spec.aggregation is None else {"aggregation": spec.aggregation}
+    return {**({} if spec.aggregation is None else {"aggregation": spec.aggregation}), **_code(spec)}
+
+
+def _code(spec: MetricSpec | FilterSpec) -> dict[str, str]:
+    """The hash of a metric's or filter's code, where a decorator made it: the name alone would not tell it."""
+    is_metric = isinstance(spec, MetricSpec)
+    own = (spec.function or spec.is_external) if isinstance(spec, MetricSpec) else spec.factory
+    registry = METRICS if is_metric else FILTERS
+    code = getattr(registry.get(spec.name), "code", None) if not own and spec.name in registry else None
+    return {} if code is None else {"code": code}
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""From a model's name to the model: the table's, or one that was trained here, which the store knows by name."""
+"""Opens a model by its name: one of the table, or one that was trained here and is recorded in the store."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def is_nameable(name: str) -> bool:
 
 
 def progress_to(listener: Listener) -> ProgressReport:
-    """Tells a listener of downloads."""
+    """Reports downloads to a listener."""
 
     def report(what: str, done: int, total: int | None) -> None:
         listener(Progressed(what, done, total))

@@ -1,4 +1,4 @@
-"""Makes the plan of a run: which requests are missing, in the order they were posed.
+"""The plan of a run: which requests the store cannot answer, in the order they were built.
 
 `work` weighs a request by the text a model must read and write, so that progress and forecast are honest even
 though models start with the longest requests. Models that count their own operations know better.
@@ -24,7 +24,7 @@ class RequestPlan:
     """The work of a run.
 
     Attributes:
-        missing: key → request, for everything that must be asked.
+        missing: key → request, for everything that must be executed.
         works: how much each missing request costs, see `work`.
         posed: requests in all.
         unique: distinct requests.
@@ -40,12 +40,12 @@ class RequestPlan:
 
 @dataclass(frozen=True, slots=True)
 class RequestKeys:
-    """What the instances of a task ask.
+    """The requests of a task's instances.
 
     Attributes:
-        instances: who asks.
+        instances: the instances.
         by_instance: per instance, the keys of its requests.
-        prompts: digest of everything asked, free of the model: equal in two runs that ask the same.
+        prompts: digest of all requests, without the model: equal in two runs with the same requests.
     """
 
     instances: Sequence[Instance]

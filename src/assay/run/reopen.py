@@ -1,6 +1,6 @@
-"""Reopens a recorded run without its model: its tasks and documents, posed anew and proven to be those of then.
+"""Reopens a recorded run without its model: rebuilds the requests of its tasks and verifies them by hash.
 
-Takes a record, gives its tasks as posed, scored as then or another way; what has changed since is an error.
+Takes a record; gives its tasks, built and with scorers. Documents or prompts that changed since are an error.
 """
 
 from __future__ import annotations
@@ -20,29 +20,36 @@ from assay.models.registry import is_known
 from assay.run.build import BuiltTask, build_task
 from assay.run.events import Listener
 from assay.run.open_model import opened_model
-from assay.run.resolve import check_tasks, checked_scorers, known_names, open_catalog, resolve_tasks, task_as_recorded
-from assay.run.scoring_changes import rescored_task
+from assay.run.resolve import (
+    check_tasks,
+    checked_scorers,
+    known_names,
+    open_catalog,
+    rescored_task,
+    resolve_tasks,
+    task_as_recorded,
+)
 from assay.run.session import Session
 from assay.scoring.document_scorer import DocumentScorer
 from assay.store.run_records import RunRecord
 from assay.store.store import Store, default_path
 from assay.tasks.corpora import MARK
-from assay.tasks.lm_eval.variants.metrics import ALL
+from assay.tasks.lm_eval.variants.metric_changes import ALL
 from assay.tasks.profiles.expand import BestOfVariants
 from assay.tasks.selection import Selection, Wanted
 
 
 @dataclass(frozen=True, slots=True)
 class ReopenedRun:
-    """A recorded run, posed again.
+    """A recorded run, built again.
 
     Attributes:
         spec: what was asked for, with the changes.
         scorers: one per task; none where not every task is to be scored.
-        posed: the tasks with their documents, as the changes need them to be asked.
-        own: the same as the run itself asked them; the very same objects where the changes ask nothing more.
-        notices: what the user ought to know.
-        combined: what a tool reports as the best of several variants.
+        built: the tasks with the requests that the changes need.
+        own: the same with the requests of the run itself; the same objects where the changes need no others.
+        notices: warnings and remarks.
+        combined: variants of which a tool reports the best.
     """
 
     record: RunRecord
@@ -56,7 +63,7 @@ class ReopenedRun:
 
 
 def recorded_spec(record: RunRecord) -> RunSpec:
-    """What a recorded run asked for. Relative paths that lead nowhere from here are read from the run's folder."""
+    """The specification of a recorded run. Relative paths that do not exist here are read from the run's folder."""
     spec = RunSpec.from_json(record.spec)
     base = Path(record.manifest.get("working_folder", "."))
     folders = tuple(_from(base, folder) for folder in spec.include_path)
@@ -95,7 +102,7 @@ def reopen(
     is_partial: bool = False,
     scores_all: bool = False,
 ) -> ReopenedRun:
-    """The run's tasks, posed.
+    """The tasks of a run, built again.
 
     Args:
         session: the store and the listener; its specification is the record's with the changes.
@@ -142,7 +149,7 @@ def _is_object(record: RunRecord, name: str) -> bool:
 
 
 def check_objects(record: RunRecord, given: Sequence[Task]) -> None:
-    """Refuses task objects that a run did not ask."""
+    """Refuses task objects that are not tasks of the run."""
     names = RunSpec.from_json(record.spec).tasks
     strange = [item.card.name for item in given if item.card.name not in names]
     if strange:
@@ -174,7 +181,7 @@ def _resolved(
 
 
 def _as_recorded(record: RunRecord, tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """The tasks as the run asked them: of a language model, or of a head."""
+    """The tasks as the run built them: for a language model, or for a head."""
     known = record.tasks
     return tuple(task_as_recorded(task, known.get(task.card.name, {}).get("config", {})) for task in tasks)
 
@@ -240,7 +247,7 @@ def _check_names(record: RunRecord, tasks: Sequence[Task], left_out: Sequence[st
 
 
 def _build(record: RunRecord, own: Task, changed: Task, spec: RunSpec) -> tuple[BuiltTask, BuiltTask]:
-    """The task as the changes need it asked, and as the run asked it: one posing where both ask the same."""
+    """The task with the requests that the changes need, and with those of the run: built once where they agree."""
     digest = record.fingerprint.digest
     built = build_task(changed, spec, digest)
     if own is changed or built.keys.prompts == record.tasks[own.card.name]["prompts_fingerprint"]:
@@ -249,7 +256,7 @@ def _build(record: RunRecord, own: Task, changed: Task, spec: RunSpec) -> tuple[
 
 
 def _changes_since(record: RunRecord, built: BuiltTask) -> list[Fault]:
-    """What is not as it was when the run asked: the documents, or else the prompts made of them."""
+    """What differs from the recorded run: the documents, or else the prompts built from them."""
     then = record.tasks[built.task.card.name]
     where, source = f"{_where(record)}, task {built.task.card.name}", built.task.card.source
     if built.fingerprint != then["documents_fingerprint"]:
@@ -272,7 +279,7 @@ def _changes_since(record: RunRecord, built: BuiltTask) -> list[Fault]:
 
 
 def open_recorded(record: RunRecord, spec: RunSpec, listener: Listener, store: Store) -> Model:
-    """The model of a recorded run, opened with the settings of then. Its weights are loaded when it is asked."""
+    """The model of a recorded run, opened with its recorded settings. Weights are loaded with the first request."""
     where = _where(record)
     check_secrets(record, spec.model_args, "opened")
     if not is_known(spec.model) and store.fitted.get(spec.model) is None:

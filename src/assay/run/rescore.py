@@ -1,10 +1,12 @@
-"""Scores the answers of a recorded run another way. No model is loaded unless answers are missing and may be asked.
+"""Scores the answers of a recorded run: another way, as a new run (`rescore`), or as they were (`load`).
 
-Takes a record and changes of metrics or filters, gives a new run that names its parent.
+Takes a record and changes of metrics or filters, gives a result. No model is loaded unless answers are missing and may
+be asked.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,27 +18,39 @@ from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.protocols import Model, Task
 from assay.core.requests import Instance, Request
 from assay.core.responses import Failure, Output
-from assay.core.results import RunResult
+from assay.core.results import RequestCounts, RunResult, TaskResult
 from assay.core.secrets import is_hidden, redacted
 from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, RunSpec, Scoring, null_prompt
+from assay.core.version import __version__
 from assay.run.build import BuiltTask
 from assay.run.events import Listener, Noticed
+from assay.run.execute import Executed
 from assay.run.manifest import make_manifest
 from assay.run.plan import RequestPlan, work
 from assay.run.reopen import ReopenedRun, check_objects, check_secrets, open_recorded, recorded_spec, reopen
-from assay.run.resolve import Setup, check_model
-from assay.run.session import Session, plan_missing, run_stages
+from assay.run.resolve import Setup, check_model, checked_scorers, unscored_task
+from assay.run.session import (
+    PreparedBatch,
+    RunFeatures,
+    RunOutcome,
+    Session,
+    make_result,
+    plan_missing,
+    run_batches,
+    score,
+)
+from assay.scoring.aggregate import aggregate_groups
 from assay.store.run_records import FINISHED, RunRecord
 from assay.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
 class RescoreOptions:
-    """What is wanted of a recorded run.
+    """How a recorded run is rescored.
 
     Attributes:
         scoring: `metric_list` and `filter_list` in place of the run's; with `adds` besides the run's metrics.
-        completes: whether missing answers may be asked of the run's model.
+        completes: whether the run's model is opened for missing answers.
         model_args: settings of the model that take the place of recorded ones (secrets are not recorded).
         bootstrap_iters: resamples for lm-eval's standard errors; None for as many as the run had.
         tasks: task objects, for a run of such.
@@ -51,11 +65,22 @@ class RescoreOptions:
     model: Model | None = None
 
 
-def rescore(store: Store, run: str, wanted: RescoreOptions, listener: Listener) -> RunResult:
-    """The run's answers, scored as wanted, as a run of their own."""
+def rescore(
+    store: Store, run: str, wanted: RescoreOptions, listener: Listener, features: RunFeatures | None = None
+) -> RunResult:
+    """The answers of a recorded run, scored as requested, as a run of their own.
+
+    Args:
+        store: open store with the run.
+        run: its name, the start of it, or `last`.
+        wanted: what to score, and whether missing answers may be requested.
+        listener: receives events.
+        features: schedule and analyses of the new run.
+    """
     record = store.runs.get(run)
     check_objects(record, wanted.tasks)
-    session = Session(rescored_spec(recorded_spec(record), wanted), store, listener)
+    spec = rescored_spec(recorded_spec(record), wanted)
+    session = Session(spec, store, listener, features=features or RunFeatures())
     reopened = reopen(session, record, wanted.tasks, scores_all=True)
     lacking = _find_missing(session, reopened)
     notices = (*reopened.notices, *_lost_notices(reopened, lacking, wanted.completes))
@@ -71,7 +96,77 @@ def rescore(store: Store, run: str, wanted: RescoreOptions, listener: Listener) 
             "parent": record.id,
             "rescored": redacted(wanted.scoring),
         }
-        return run_stages(session, setup, reopened.built, lacking.to_execute(wanted.completes), manifest)
+        schedule = session.features.schedule(session, setup)
+        schedule.next_batch()  # its only one, which is built already
+        batch = PreparedBatch(reopened.built, lacking.to_execute(wanted.completes))
+        return run_batches(session, setup, schedule, batch, manifest)
+
+
+def load(store: Store, run: str, tasks: Sequence[Task], listener: Listener, features: RunFeatures) -> RunResult:
+    """A recorded run with its documents and answers, scored as it was; nothing is asked and nothing is recorded.
+
+    Args:
+        store: the store that holds it.
+        run: the run's name, its start, or `last`.
+        tasks: task objects, for a run of such.
+        listener: receives events.
+        features: schedule and analyses of a rescored run.
+    """
+    record = store.runs.get(run)
+    check_objects(record, tasks)
+    spec = recorded_spec(record)
+    session = Session(spec, store, listener, features=features)
+    reopened = reopen(session, record, tasks)
+    lacking, built = _find_missing(session, reopened), reopened.built
+    if spec.options.predict_only:
+        built = tuple(replace(item, task=unscored_task(item.task)) for item in built)
+    own_tasks = tuple(item.task for item in built)
+    model = _StoreOnlyModel(record.fingerprint)
+    setup = Setup(own_tasks, tuple(checked_scorers(own_tasks)), reopened.groups, model, (), reopened.combined)
+    executed = Executed({}, {}, 0, 0.0)
+    with session.stage("score"):
+        schedule = session.features.schedule(session, setup)
+        results = schedule.complete(built, score(session, setup, built, executed))
+        groups = aggregate_groups(setup.groups, results)
+    notices = (*reopened.notices, *_lost_notices(reopened, lacking, False), *_changed_scores(record, results))
+    plan = lacking.to_execute(completes=False)
+    outcome = RunOutcome(spec, store, setup, len(plan.missing), results, groups)
+    result = make_result(session, record.id, outcome, plan, executed, record.manifest)
+    return _as_recorded(result, record, notices)
+
+
+def _as_recorded(result: RunResult, record: RunRecord, notices: Sequence[str]) -> RunResult:
+    """A loaded run with what its record says of the run itself: requests, failures, times, and its notices."""
+    summary = record.summary or {}
+    counts = summary.get("requests")
+    failures = summary.get("failures", {})
+    return replace(
+        result,
+        counts=result.counts if counts is None else RequestCounts(**counts),
+        failures={kind: (entry["count"], entry["example"]) for kind, entry in failures.items()},
+        notices=(*(summary.get("notices", result.notices)), *notices),
+        timings=summary.get("timings", {}),
+        model_run=summary.get("model_run", {}),
+    )
+
+
+def _changed_scores(record: RunRecord, results: Sequence[TaskResult]) -> list[str]:
+    """Where scores of today are not those of the record: scoring code has changed since, or a package."""
+    notices = []
+    for task in results:
+        known = {(item["metric"], item["filter"]): item for item in record.numbers(task.name).get("metrics", ())}
+        for metric in task.metrics:
+            then = known.get((metric.metric, metric.filter), {}).get("estimate", {}).get("value")
+            now = metric.estimate.value
+            if then is None or now is None:
+                continue
+            if not math.isclose(then, now, rel_tol=1e-9, abs_tol=1e-12):
+                version = record.manifest.get("assay_version")
+                notices.append(
+                    f"{task.name}: {metric.metric} is {now:.6g}, and the run recorded {then:.6g}: the scoring has "
+                    f"changed since (Assay {version} then, {__version__} now)"
+                )
+    return notices
 
 
 def rescored_spec(spec: RunSpec, wanted: RescoreOptions) -> RunSpec:
@@ -210,11 +305,11 @@ def _seconds(session: Session, reopened: ReopenedRun, size: int) -> str:
     return f", about {seconds:.0f} s at the model's speed so far" if seconds >= 1 else ", less than a second"
 
 
-# Who answers
+# The model
 
 
 class _StoreOnlyModel:
-    """Stands for a model that is not loaded: it has its fingerprint, and answers nothing."""
+    """Replaces a model that is not loaded: it has the fingerprint, and answers nothing."""
 
     def __init__(self, fingerprint: Fingerprint) -> None:
         self.fingerprint = fingerprint
@@ -229,7 +324,7 @@ class _StoreOnlyModel:
 
 @contextmanager
 def _model_for(session: Session, reopened: ReopenedRun, wanted: RescoreOptions, plan: RequestPlan) -> Iterator[Model]:
-    """The run's model where something is to be asked, or what stands for it."""
+    """The run's model where requests are to be executed, else its replacement."""
     record = reopened.record
     if not wanted.completes or not plan.missing:
         yield _StoreOnlyModel(record.fingerprint)

@@ -1,39 +1,62 @@
-"""From names to things: tasks, groups and the model of a run. All user errors come together, before any work."""
+"""Resolves the names of a run to tasks, groups and a model. All user errors are raised together, before any work."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from assay.core.documents import Document
 from assay.core.errors import Fault, MissingExtra, ModelError, UserError, did_you_mean
+from assay.core.formats import Question
 from assay.core.label_mapping import label_indices
 from assay.core.packages import RequiredPackage, missing_packages
-from assay.core.protocols import Model, Task
-from assay.core.requests import HEAD_KINDS, Classification, Generation, Loglikelihood, RollingLoglikelihood
-from assay.core.specs import ChatSpec, GroupSpec, RunSpec, TaskOptions, VariationAxes
+from assay.core.protocols import FewShotExample, HasFormat, Model, ProvidesFewShotExamples, Task
+from assay.core.recorded_values import BYPASS
+from assay.core.requests import (
+    HEAD_KINDS,
+    LONGEST_WINDOWS,
+    Classification,
+    Generation,
+    Instance,
+    Loglikelihood,
+    RollingLoglikelihood,
+    Windows,
+)
+from assay.core.specs import (
+    ChatSpec,
+    GroupSpec,
+    MetricSpec,
+    RunSpec,
+    Scoring,
+    TaskCard,
+    TaskOptions,
+    TextOptions,
+    VariationAxes,
+)
 from assay.core.variance_axes import base_name
 from assay.models.download.named import cache_folder
 from assay.models.registry import must_fetch
 from assay.run.events import Listener
 from assay.run.open_model import arguments_notices, object_notices, opened_model
-from assay.run.scoring_changes import check_metrics, rescored_task, unscored_task, windowed_tasks
 from assay.scoring.document_scorer import DocumentScorer, document_scorer
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.registry import FILTERS, METRICS, metric_definition
 from assay.scoring.required_packages import check_loaded, scoring_needs
 from assay.store.store import Store
 from assay.tasks.catalog import Catalog
+from assay.tasks.corpora import KIND, TextTask, resolve_windows
 from assay.tasks.head_requests import HEAD_KEY, HeadTask, as_head_task, why_no_head_fits
 from assay.tasks.lm_eval.file.python_code import CodeLoader, Consent, Shim, consent
 from assay.tasks.lm_eval.file.schema import KnownNames
+from assay.tasks.lm_eval.variants.metric_changes import ALL, changed_scoring
 from assay.tasks.profiles.expand import BestOfVariants
 from assay.tasks.selection import Selection, Wanted, select_tasks
 
 _AFTER_FILE_NAME = re.compile(r"(\.ya?ml)@.*$")
-# lm-eval's word for a task's shape → the kind of request that it poses. A task that asks a head has the kind itself.
+# lm-eval's output type of a task → the kind of its requests. A task for a head has the kind itself.
 REQUEST_KIND = {
     "loglikelihood": Loglikelihood.kind,
     "multiple_choice": Loglikelihood.kind,
@@ -72,6 +95,17 @@ def resolve_tasks(spec: RunSpec, given: Sequence[Wanted], catalog: Catalog) -> S
     return replace(selection, tasks=windowed_tasks(selection.tasks, spec.options.texts))
 
 
+# Finds the tasks of a run: its specification, and names or task objects.
+TaskSelector = Callable[[RunSpec, Sequence[Wanted]], Selection]
+
+
+def select_for_run(spec: RunSpec, given: Sequence[Wanted]) -> Selection:
+    """The tasks and groups of a run with the metrics that it reports."""
+    catalog = open_catalog(spec.include_path)
+    selection = with_metrics(resolve_tasks(spec, given, catalog), spec.options)
+    return replace(selection, notices=(*catalog.notices, *selection.notices))
+
+
 def code_loader(spec: RunSpec, given: Sequence[Wanted] = ()) -> CodeLoader:
     """Imports code of the folders that the user allows: those of `--include_path`, and of task files given by path."""
     if spec.allow_code is False:
@@ -98,23 +132,24 @@ def resolve(
     listener: Listener,
     store: Store | None = None,
     needs: Sequence[RequiredPackage] = (),
+    select: TaskSelector | None = None,
 ) -> Setup:
     """Resolves tasks and model; faults of both are raised together. For faulty tasks no model is downloaded.
 
     Args:
-        spec: what was asked for.
+        spec: what is requested.
         given_tasks: names or task objects; the specification's names when empty.
         given_model: a model object; None to open the specification's.
-        listener: told of downloads.
+        listener: receives the progress of downloads.
         store: knows the models that were trained here.
-        needs: packages that are wanted after the run, such as that of a figure.
+        needs: packages that are needed after the run, such as that of a figure.
+        select: finds the tasks; `select_for_run` when None.
     """
     errors: list[UserError] = []
-    catalog = open_catalog(spec.include_path)
     selection, model = None, given_model
     scorers: list[DocumentScorer] = []
     try:
-        selection = with_metrics(resolve_tasks(spec, given_tasks, catalog), spec.options)
+        selection = (select or select_for_run)(spec, given_tasks)
         scorers = checked_scorers(selection.tasks, needs)
     except UserError as error:
         errors.append(error)
@@ -138,8 +173,7 @@ def resolve(
         if task is not selection.tasks[place]:
             scorers[place] = next(others)
     opened = arguments_notices(spec) if given_model is None else object_notices(spec)
-    notices = (*catalog.notices, *selection.notices, *opened)
-    return Setup(tasks, tuple(scorers), selection.groups, model, notices, selection.combined)
+    return Setup(tasks, tuple(scorers), selection.groups, model, (*selection.notices, *opened), selection.combined)
 
 
 def checked_scorers(tasks: Sequence[Task], needs: Sequence[RequiredPackage] = ()) -> list[DocumentScorer]:
@@ -170,12 +204,11 @@ def checked_scorers(tasks: Sequence[Task], needs: Sequence[RequiredPackage] = ()
 
 def check_scoring(spec: RunSpec, given: Sequence[Wanted], needs: Sequence[RequiredPackage] = ()) -> None:
     """Raises what keeps the tasks of a run from being scored; for what comes before the run, such as training."""
-    selection = with_metrics(resolve_tasks(spec, given, open_catalog(spec.include_path)), spec.options)
-    checked_scorers(selection.tasks, needs)
+    checked_scorers(select_for_run(spec, given).tasks, needs)
 
 
 def tasks_for_model(model: Model, tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """Tasks as a model is asked: by their own requests, or by their format where it answers only for a head."""
+    """Tasks as the model takes them: their own requests, or their format for a model that answers by a head."""
     able = model.capabilities.kinds
     heads = able.intersection(HEAD_KINDS)
     if not heads:
@@ -187,14 +220,14 @@ def tasks_for_model(model: Model, tasks: Sequence[Task]) -> tuple[Task, ...]:
 
 
 def task_as_recorded(task: Task, config: Mapping[str, Any]) -> Task:
-    """A task as a recorded run asked it, by what its record says of the task."""
+    """A task as a recorded run built it, by its entry in the record."""
     kind = config.get(HEAD_KEY)
     found = as_head_task(task, (kind,), known_names().metrics) if kind in HEAD_KINDS else None
     return found or task
 
 
 def with_metrics(selection: Selection, options: TaskOptions) -> Selection:
-    """A selection whose tasks, objects too, have the metrics that the run wants; with `predict_only` none."""
+    """A selection whose tasks, objects too, have the metrics of the run; with `predict_only` none."""
     if options.predict_only:
         return replace(selection, tasks=tuple(map(unscored_task, selection.tasks)))
     if not options.scoring:
@@ -206,7 +239,7 @@ def with_metrics(selection: Selection, options: TaskOptions) -> Selection:
 
 
 def _check_axes(spec: RunSpec, model: Model, tasks: Sequence[Task]) -> None:
-    """Refuses to vary what a head does not see."""
+    """Refuses to vary what a head does not read."""
     asked = [task.card.name for task in tasks if isinstance(task, HeadTask)]
     if asked and spec.options.axes != VariationAxes():
         found = f"{model.fingerprint.name} is asked {asked[0]} by its head, which sees neither examples nor a list"
@@ -223,7 +256,7 @@ def _check_samples(spec: RunSpec, tasks: Sequence[Task]) -> None:
 
 
 def check_tasks(tasks: Sequence[Task], options: TaskOptions) -> None:
-    """What this version, or this run, does not do with a task is said before anything runs."""
+    """Refuses tasks that this version, or this run, does not support."""
     faults = []
     for task in tasks:
         config, where = task.card.config, f"task {task.card.name}"
@@ -238,14 +271,14 @@ def check_tasks(tasks: Sequence[Task], options: TaskOptions) -> None:
 
 
 def _needed_kinds(task: Task) -> list[str]:
-    """The kinds of request that a task poses, as far as they are known: a Python class may pose any."""
+    """The kinds of a task's requests, as far as they are known: a Python class may build any."""
     own = REQUEST_KIND.get(task.card.kind)
     kinds = [own] if own is not None else []
     return [*kinds, RollingLoglikelihood.kind] if task.scoring.reads_prompts else kinds
 
 
 def _window_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
-    """Windows that a model cannot read, each told once."""
+    """Windows that a model cannot read, each reported once."""
     most = model.capabilities.max_tokens
     wide: dict[tuple[str, int], str] = {}
     for task in tasks:
@@ -301,7 +334,7 @@ def _kind_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
 
 
 def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
-    """What a model cannot do is said before anything runs."""
+    """Refuses a model that cannot answer the requests of the tasks."""
     able = model.capabilities
     faults = list(_window_faults(model, tasks))
     if not able.kinds and able.learns:
@@ -318,3 +351,124 @@ def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
         )
     if faults:
         raise ModelError(*faults)
+
+
+# Tasks with other metrics or windows than their own. Those of task files have them already; task objects get them here.
+
+
+@dataclass(frozen=True, slots=True)
+class RescoredTask:
+    """A task of any kind with another scoring; its requests stay the same."""
+
+    task: Task
+    scoring: Scoring
+
+    @property
+    def card(self) -> TaskCard:
+        return self.task.card
+
+    def documents(self) -> Sequence[Document]:
+        return self.task.documents()
+
+    def build(self, document: Document) -> Instance:
+        return self.task.build(document)
+
+    def question(self, document: Document) -> Question | None:
+        return self.task.question(document) if isinstance(self.task, HasFormat) else None
+
+    def examples(self, document: Document) -> Sequence[FewShotExample]:
+        return self.task.examples(document) if isinstance(self.task, ProvidesFewShotExamples) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowedTask:
+    """A task of any kind whose whole texts are read in the run's windows."""
+
+    task: Task
+    windows: Windows
+
+    @property
+    def card(self) -> TaskCard:
+        card, windows = self.task.card, self.windows
+        config = {**card.config, "perplexity": {"window": windows.length, "stride": windows.stride}}
+        return replace(card, config=config)
+
+    @property
+    def scoring(self) -> Scoring:
+        return self.task.scoring
+
+    def documents(self) -> Sequence[Document]:
+        return self.task.documents()
+
+    def build(self, document: Document) -> Instance:
+        instance = self.task.build(document)
+        changed = tuple(
+            replace(request, windows=self.windows) if isinstance(request, RollingLoglikelihood) else request
+            for request in instance.requests
+        )
+        return replace(instance, requests=changed)
+
+    def examples(self, document: Document) -> Sequence[FewShotExample]:
+        return self.task.examples(document) if isinstance(self.task, ProvidesFewShotExamples) else ()
+
+
+def windowed_tasks(tasks: Sequence[Task], texts: TextOptions) -> tuple[Task, ...]:
+    """The tasks of a run that says how texts are cut. Those of task files and of texts have it already."""
+    windows = resolve_windows(texts)
+    if windows == LONGEST_WINDOWS:
+        return tuple(tasks)
+    if not any(task.card.kind == KIND for task in tasks):
+        flag = "--stride" if texts.window is None else "--window"
+        raise UserError(Fault(flag, "no task of this run reads whole texts", f"a task with output_type: {KIND}"))
+    return tuple(
+        WindowedTask(task, windows)
+        if task.card.kind == KIND and task.card.variant is None and not isinstance(task, TextTask)
+        else task
+        for task in tasks
+    )
+
+
+def rescored_task(task: Task, changes: Mapping[str, Any], metrics: Mapping[str, frozenset[str]]) -> Task:
+    """A task with the changes. Those of task files have them already; code that scores by itself takes none.
+
+    Args:
+        task: the task.
+        changes: `metric_list` and the like, as `tasks.changes` makes them.
+        metrics: metric → shapes that it scores.
+    """
+    is_done = task.card.variant is not None or changes.get("where_fitting")
+    if is_done or not changes or task.scoring.process is not None:
+        return task
+    scoring = changed_scoring(task.scoring, task.scoring.scorer, changes, metrics)
+    if scoring.nulls != task.scoring.nulls or scoring.reads_prompts != task.scoring.reads_prompts:
+        found = "is written in Python, so requests that its own function does not pose cannot be added"
+        names = ", ".join(f'"{entry["metric"]}"' for entry in changes.get("metric_list", ()))
+        advice = f"Name them where the task is made, @assay.task(…, metrics=[{names}]), and run it anew"
+        raise UserError(Fault(f"task {task.card.name}", found, "metrics that need no further request", advice))
+    return RescoredTask(task, scoring)
+
+
+def unscored_task(task: Task) -> Task:
+    """A task whose answers are recorded only. Those of task files and of texts have it already."""
+    if all(spec.name == BYPASS for spec in task.scoring.metrics):
+        return task
+    return RescoredTask(task, Scoring(task.scoring.scorer, (MetricSpec(BYPASS),)))
+
+
+def check_metrics(tasks: Sequence[Task], scoring: Mapping[str, Any], metrics: Mapping[str, frozenset[str]]) -> None:
+    """A metric that the run asks for fits at least one task, unless it is meant for those that it fits.
+
+    Args:
+        tasks: the tasks of the run.
+        scoring: what it asks for.
+        metrics: metric → shapes that it scores, to say which would fit.
+    """
+    if scoring.get("where_fitting"):
+        return
+    known = {ALL, *(spec.name for task in tasks for spec in task.scoring.metrics)}
+    unused = [entry["metric"] for entry in scoring.get("metric_list", ()) if entry["metric"] not in known]
+    if unused:
+        found = f"{', '.join(unused)}: no task of this run can be scored so"
+        shapes = {task.scoring.scorer for task in tasks}
+        fitting = sorted(name for name, scored in metrics.items() if scored & shapes and name != BYPASS)
+        raise UserError(Fault("--metrics", found, f"some of: {', '.join(fitting)}", "See: assay ls metrics"))

@@ -1,34 +1,36 @@
-"""Brings instances and answers together by key, scores them, and makes a task's result."""
+"""Matches instances with answers by key, scores them, and makes a task's result."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from assay.core.errors import Fault, UserError
 from assay.core.interrupts import received_signal
 from assay.core.output_checks import is_above_probability_one
 from assay.core.progress import ProgressCallback, ignore_progress, with_progress
-from assay.core.requests import Instance
-from assay.core.responses import Failure, Text
+from assay.core.requests import ChoiceSelection, Classification, Generation, Instance, Request, SpanExtraction
+from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
 from assay.core.results import AnsweredDocument, Problem, TaskResult
 from assay.core.scores import Denominators, Sample
 from assay.guard.time_limit import keep_limit_timer
-from assay.run.build import BuiltTask, left_out_count
+from assay.run.build import BuiltTask, has_invalid_gold, left_out_count
 from assay.run.execute import Executed
-from assay.run.gold_checks import has_invalid_gold
 from assay.scoring.aggregate import aggregate_task, directions, document_clusters
 from assay.scoring.answer_rates import answer_rates, misses_by_space
 from assay.scoring.document_scorer import DocumentScorer
 from assay.scoring.draw_metrics import draw_counts
 from assay.scoring.failure_bounds import with_bounds
-from assay.scoring.problems import nothing_scored, problem_of
-from assay.scoring.reliability import asks_reliability, task_reliability
+from assay.scoring.problems import nothing_scored, problem_of, with_location
 from assay.scoring.text_counts import text_counts
 from assay.store.response_table import Responses
 
 _DOCUMENTS_AT_ONCE = 5000
 _MISSING = Failure("missing", "the store holds no answer to this request")
+_UNLIKELY = -10.0
+# What a model may write: what fails for both fails whatever is answered.
+_TEXTS = ("", "The answer is (A), 7.")
 
 
 def score_task(
@@ -51,7 +53,7 @@ def scored_task(
     bootstrap_iters: int,
     report: ProgressCallback = ignore_progress,
 ) -> TaskResult:
-    """The same for a task among others: what cannot be scored has a `problem` in place of metrics."""
+    """The same for one of several tasks: one that cannot be scored has a `problem` instead of metrics."""
     answered, where = answered_documents(built, responses, executed), f"task {built.task.card.name}"
     try:
         result = _scored(built, scorer, answered, bootstrap_iters, report)
@@ -72,7 +74,7 @@ def _unscored(built: BuiltTask, answered: list[AnsweredDocument], problem: Probl
 
 
 def without_score(result: TaskResult, problem: Problem) -> TaskResult:
-    """A result whose numbers do not hold after all."""
+    """A result whose numbers turned out not to hold."""
     counts = replace(result.denominators, scored=0)
     return replace(result, metrics=(), rates=(), samples=(), denominators=counts, problem=problem)
 
@@ -100,7 +102,6 @@ def _scored(
         rates=answer_rates(built.task.card.kind, scorer, answered, samples, clusters),
         pipelines=scoring.pipelines,
         texts=text_counts(built.task.card.kind, answered, samples),
-        reliability=task_reliability(answered) if asks_reliability(metrics) else None,
     )
 
 
@@ -207,7 +208,7 @@ def _intended_notes(item: AnsweredDocument) -> Counter[str]:
 
 
 def _is_standard_multiple_choice(instance: Instance) -> bool:
-    """Whether a question has several different choices and one right place among them: nearly every one, told fast."""
+    """Whether a question has several different choices and one right index among them, as nearly all have."""
     choices, gold = instance.choices, instance.gold
     size = len(choices)
     return size > 1 and type(gold) is int and 0 <= gold < size and len({"", *choices}) > size
@@ -224,3 +225,50 @@ def _choice_notes(instance: Instance) -> list[str]:
     if "" in choices:
         found.append("empty_choice")
     return found
+
+
+# Trial scoring: made-up answers to the first document of every task.
+#
+# Only filters and metrics of Assay's own are tried, which are pure. Code of tasks and plugins is never run twice: it
+# may draw at random, count, or call a service.
+
+
+def check_scorers(built: Sequence[BuiltTask], scorers: Sequence[DocumentScorer]) -> None:
+    """Refuses tasks whose filters or metrics cannot score their first document, whatever is answered."""
+    faults = [fault for item, scorer in zip(built, scorers, strict=True) for fault in _scorer_faults(item, scorer)]
+    if faults:
+        raise UserError(*faults)
+
+
+def _scorer_faults(built: BuiltTask, scorer: DocumentScorer) -> Iterator[Fault]:
+    if not built.instances:
+        return
+    errors = [_raised(built, scorer.without_foreign_code(), text) for text in _TEXTS]
+    error, where = errors[0], f"task {built.task.card.name}"
+    if error is None or None in errors:  # some answers can be scored
+        return
+    if isinstance(error, UserError):
+        yield from (with_location(fault, where) for fault in error.faults)
+    else:  # settings of a wrong kind: a text for a number, a pattern that does not compile, …
+        found = f"its filters or metrics cannot score an answer with their settings: {type(error).__name__}: {error}"
+        advice = "Check filter_list and metric_list. See: assay ls filters, assay ls metrics"
+        yield Fault(f"{where}, document {built.documents[0].id}", found, next=advice)
+
+
+def _raised(built: BuiltTask, scorer: DocumentScorer, text: str) -> Exception | None:
+    """What scoring the first document raises if this is what a model writes."""
+    instance = built.instances[0]
+    try:
+        scorer.score(built.documents[0], instance, [_fake_output(request, text) for request in instance.requests])
+    except Exception as error:
+        return error
+    return None
+
+
+def _fake_output(request: Request, text: str) -> Output:
+    if isinstance(request, (Generation, SpanExtraction)):
+        return Text(text)
+    if isinstance(request, (Classification, ChoiceSelection)):
+        size = len(request.labels if isinstance(request, Classification) else request.choices)
+        return LabelScores((_UNLIKELY,) * size)
+    return Logprob(_UNLIKELY, 1, False)

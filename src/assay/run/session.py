@@ -1,47 +1,134 @@
-"""The story of a run: resolve → pose → plan → execute → score → aggregate. No stage calls an earlier one."""
+"""A run as one loop: resolve, then build → plan → execute batch by batch, then score, aggregate and record.
+
+A full run is one batch. Whoever starts a run may pass a schedule, which gives the next batch from the answers so far,
+and analyses, which add notices and numbers to the result. No stage calls an earlier one.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
+from assay.core.documents import Document
 from assay.core.errors import Fault, StoreError
 from assay.core.interrupts import Interrupted, defer_signals, received_signal
 from assay.core.packages import RequiredPackage
-from assay.core.protocols import Model, ReportsExecution, ReportsNotices
+from assay.core.protocols import Model, ReportsExecution
 from assay.core.recorded_values import DocumentValues
 from assay.core.requests import Request
 from assay.core.responses import Failure
-from assay.core.results import GroupResult, Problem, RequestCounts, RunResult, TaskResult
-from assay.core.specs import RunSpec, VariationAxes
-from assay.core.subsampling import ReferenceValues
-from assay.core.variance_axes import TaskVariance
-from assay.run.best_variant import best_of
-from assay.run.build import BuiltTask, build_task
-from assay.run.events import Listener, Noticed, Planned, StageStarted
+from assay.core.results import Contribution, GroupResult, Problem, RequestCounts, RunResult, TaskResult
+from assay.core.specs import RunSpec
+from assay.run.build import BuiltTask, build_documents, check_golds, selected_documents
+from assay.run.events import Listener, Noticed, Planned, StageStarted, delayed_report
 from assay.run.execute import Executed, execute
-from assay.run.gold_checks import check_golds
-from assay.run.ignored_options import ignored_notices
-from assay.run.manifest import make_manifest
-from assay.run.notices import group_notices, part_notices, task_notices
-from assay.run.open_model import trained_notices
+from assay.run.manifest import described_tasks, make_manifest
 from assay.run.plan import RequestPlan, make_plan
-from assay.run.resolve import Setup, resolve
-from assay.run.score import scored_task
-from assay.run.slow_progress import delayed_report
-from assay.run.trial_scoring import check_scorers
+from assay.run.resolve import Setup, TaskSelector, resolve
+from assay.run.score import check_scorers, scored_task
 from assay.scoring.aggregate import aggregate_groups
 from assay.scoring.document_values import document_values
 from assay.store.response_table import ResponseWriter
 from assay.store.run_records import FAILED, FINISHED, INCOMPLETE, INTERRUPTED
 from assay.store.store import Store
-from assay.studies.variance.prompts import prompt_axes
-from assay.tasks.lm_eval.task import LmEvalTask
 from assay.tasks.selection import Wanted
+
+# What a run takes from whoever starts it: which documents come next, and what is computed beside the scores.
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Documents that are evaluated together.
+
+    Attributes:
+        documents: index of a task in the run → loads the task's documents of this batch.
+        title: announces one batch of several; empty for a full run.
+    """
+
+    documents: Mapping[int, Callable[[], Sequence[Document]]]
+    title: str = ""
+
+
+class Schedule(Protocol):
+    """Which documents are evaluated next, given the answers so far."""
+
+    def next_batch(self) -> Batch | None:
+        """The next documents; None when the run is done."""
+
+    def observe(self, built: Sequence[BuiltTask], executed: Executed) -> None:
+        """Takes the answers to the last batch."""
+
+    def complete(self, built: Sequence[BuiltTask], results: tuple[TaskResult, ...]) -> tuple[TaskResult, ...]:
+        """The results of all tasks, with what the schedule knows about them."""
+
+
+class FullSchedule:
+    """All documents that the specification selects, in one batch.
+
+    Args:
+        session: the run.
+        setup: its tasks.
+    """
+
+    def __init__(self, session: Session, setup: Setup) -> None:
+        documents = {index: partial(selected_documents, task, session.spec) for index, task in enumerate(setup.tasks)}
+        self._batches = iter([Batch(documents)])
+
+    def next_batch(self) -> Batch | None:
+        return next(self._batches, None)
+
+    def observe(self, built: Sequence[BuiltTask], executed: Executed) -> None:
+        pass
+
+    def complete(self, built: Sequence[BuiltTask], results: tuple[TaskResult, ...]) -> tuple[TaskResult, ...]:
+        return results
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """A scored run, as analyses read it.
+
+    Attributes:
+        spec: what was requested.
+        store: the open store.
+        setup: tasks, scorers, groups and the model.
+        asked: how many requests were sent to the model.
+        tasks: the results of the tasks.
+        groups: the results of the groups.
+    """
+
+    spec: RunSpec
+    store: Store
+    setup: Setup
+    asked: int
+    tasks: tuple[TaskResult, ...]
+    groups: tuple[GroupResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """Computes what one feature adds to the result of a run.
+
+    Attributes:
+        title: what it makes; names it in the problem that is reported when it raises.
+        analyse: the computation.
+    """
+
+    title: str
+    analyse: Callable[[RunOutcome], Contribution]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFeatures:
+    """What a run does beside scoring: its schedule, and its analyses in the order of their notices."""
+
+    schedule: Callable[[Session, Setup], Schedule] = FullSchedule
+    analyses: tuple[Analysis, ...] = ()
 
 
 @dataclass(slots=True)
@@ -49,19 +136,22 @@ class Session:
     """What the stages of one run share: the specification, the open store, the listener and the clock.
 
     Attributes:
-        needs: packages that are wanted after the run, such as that of a figure.
+        needs: packages that are needed after the run, such as that of a figure.
+        features: schedule and analyses; a full run without analyses by default.
+        select: finds the tasks, for runs that share them; None for a run by itself.
     """
 
     spec: RunSpec
     store: Store
     listener: Listener
     timings: dict[str, float] = field(default_factory=dict)
-    references: Mapping[str, ReferenceValues] = field(default_factory=dict)
     needs: Sequence[RequiredPackage] = ()
+    features: RunFeatures = field(default_factory=RunFeatures)
+    select: TaskSelector | None = None
 
     @contextmanager
     def stage(self, name: str, detail: str = "") -> Iterator[None]:
-        """Announces a stage and takes its time."""
+        """Announces a stage and measures its time."""
         self.listener(StageStarted(name, detail))
         started = time.perf_counter()
         try:
@@ -70,111 +160,149 @@ class Session:
             self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - started
 
 
+# The loop
+
+
 def run(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None) -> RunResult:
     """A whole run.
 
     Args:
-        session: specification, store and listener.
+        session: specification, store, listener, schedule and analyses.
         tasks: names or task objects; the specification's names when empty.
         model: a model object; the specification's model is opened when None.
     """
-    if session.spec.sparing.may_stop_early:
-        from assay.studies.sampling.early_stopping import run_in_laps  # most runs have no use for it
-
-        return run_in_laps(session, tasks, model)
-    with prepared(session, tasks, model) as (setup, built, plan):
-        if session.spec.sparing.reference is not None:
-            _take_references(session, session.spec.sparing.reference, built)
-        manifest = make_manifest(session.spec, setup.model.fingerprint, built)
-        return run_stages(session, setup, built, plan, manifest)
+    with resolved(session, tasks, model) as setup:
+        schedule = session.features.schedule(session, setup)
+        first = prepare_batch(session, setup, schedule.next_batch() or Batch({}), is_first=True)
+        # Until the end, the record of a run in several batches describes the first, so that a killed run is readable.
+        manifest = make_manifest(session.spec, setup.model.fingerprint, first.built)
+        return run_batches(session, setup, schedule, first, manifest)
 
 
-def _take_references(session: Session, run: str, built: Sequence[BuiltTask]) -> None:
-    """The runs that stand in for what a sample leaves out. The record keeps the whole name: `last` changes."""
-    from assay.studies.sampling.estimates import sample_references
+@dataclass(frozen=True, slots=True)
+class PreparedBatch:
+    """A batch whose requests are built and looked up in the store.
 
-    session.references = sample_references(session.store, run, built)
-    name = session.store.runs.get(run).id
-    session.spec = replace(session.spec, sparing=replace(session.spec.sparing, reference=name))
+    Attributes:
+        built: the tasks of the batch with their instances.
+        plan: the requests that the store cannot answer.
+        is_one_of_several: whether the run consists of several batches.
+    """
+
+    built: Sequence[BuiltTask]
+    plan: RequestPlan
+    is_one_of_several: bool = False
 
 
-def run_stages(
-    session: Session, setup: Setup, built: Sequence[BuiltTask], plan: RequestPlan, manifest: Mapping[str, Any]
+def prepare_batch(session: Session, setup: Setup, batch: Batch, is_first: bool = False) -> PreparedBatch:
+    """Builds the requests of a batch and plans which of them to execute; the first is checked, too."""
+
+    def step(name: str, detail: str = "") -> AbstractContextManager[None]:
+        # One batch of several is announced as a whole.
+        return nullcontext() if batch.title else session.stage(name, detail)
+
+    built = []
+    with session.stage("lap", batch.title) if batch.title else nullcontext():
+        for index, documents in batch.documents.items():
+            task = setup.tasks[index]
+            with step("pose", task.card.name):
+                built.append(build_documents(task, documents(), session.spec, setup.model.fingerprint.digest))
+        if is_first:
+            check_golds(built, session.spec)
+            check_scorers(built, setup.scorers)
+        with step("plan"):
+            plan = plan_missing(session, built)
+    return PreparedBatch(built, plan, bool(batch.title))
+
+
+def run_batches(
+    session: Session, setup: Setup, schedule: Schedule, first: PreparedBatch, manifest: Mapping[str, Any]
 ) -> RunResult:
-    """The stages from the first question on, under a record of their own: execute, score, aggregate."""
+    """Executes batch after batch under a record of their own, then scores and aggregates all of them."""
     with recorded(session, setup.model, manifest) as run_id:
         # The last answers are committed while the first are scored; leaving the writer waits for them all.
         with ResponseWriter(session.store.responses, setup.model.fingerprint) as writer:
-            with session.stage("execute"):
-                executed = execute(plan, setup.model, writer, session.listener)
+            batches, plan, executed = _execute_batches(session, setup, schedule, first, writer)
             if executed.failures:
                 session.store.runs.add_failures(run_id, executed.failures.items())
+            built = first.built
+            if first.is_one_of_several:
+                built = _whole_tasks(session, setup, batches)
+                manifest = {**manifest, "tasks": described_tasks(built, session.spec)}
+                session.store.runs.describe(run_id, manifest)
             with session.stage("score"):
-                results = score(session, setup, built, executed)
+                results = schedule.complete(built, score(session, setup, built, executed))
                 groups = aggregate_groups(setup.groups, results)
-        result = make_result(session, run_id, setup, plan, executed, results, groups, manifest)
+        outcome = RunOutcome(session.spec, session.store, setup, len(plan.missing), results, groups)
+        result = make_result(session, run_id, outcome, plan, executed, manifest)
         return end_record(session, result, built, executed)
 
 
-def end_record(session: Session, result: RunResult, built: Sequence[BuiltTask], executed: Executed) -> RunResult:
-    """Marks a run as ended, with what it found and the values of its documents.
+def _execute_batches(
+    session: Session, setup: Setup, schedule: Schedule, first: PreparedBatch, writer: ResponseWriter
+) -> tuple[list[PreparedBatch], RequestPlan, Executed]:
+    """Executes batches until the schedule has no more; gives them with everything that was planned and executed."""
+    batches, parts = [first], []
+    while True:
+        with session.stage("execute"):
+            parts.append(execute(batches[-1].plan, setup.model, writer, session.listener))
+            if first.is_one_of_several:
+                writer.flush()  # the next batch must not ask for these answers again
+        schedule.observe(batches[-1].built, parts[-1])
+        batch = schedule.next_batch()
+        if batch is None:
+            break
+        batches.append(prepare_batch(session, setup, batch))
+    if not first.is_one_of_several:
+        return batches, first.plan, parts[0]
+    return batches, *_summed([batch.plan for batch in batches], parts)
 
-    Gives the run with what of that could not be kept: a full disk must not hide the numbers.
-    """
-    run_problems: list[Problem] = []
-    kept = [
-        values
-        for item, found in zip(built, result.tasks, strict=True)
-        for values in tried(run_problems, f"the values of {found.name}", _kept_by(item, found))
+
+def _whole_tasks(session: Session, setup: Setup, batches: Sequence[PreparedBatch]) -> list[BuiltTask]:
+    """Every task with the documents of all batches, in the order of the task."""
+    documents: dict[str, list[Document]] = {task.card.name: [] for task in setup.tasks}
+    for batch in batches:
+        for item in batch.built:
+            documents[item.task.card.name] += item.documents
+    digest = setup.model.fingerprint.digest
+    return [
+        build_documents(task, sorted(own, key=lambda document: document.id), session.spec, digest)
+        for task, own in zip(setup.tasks, documents.values(), strict=True)
     ]
-    result = replace(result, run_problems=(*result.run_problems, *run_problems))
-    status = FINISHED if result.is_whole else INCOMPLETE
-    speed = {executed.unit: executed.work, "seconds": executed.seconds}
-    try:
-        session.store.runs.end(result.run_id, status, {**result.summary(), "speed": speed}, kept)
-    except StoreError as error:
-        return replace(result, run_problems=(*result.run_problems, Problem(error.faults, error)))
-    return result
 
 
-def _kept_by(built: BuiltTask, result: TaskResult) -> Callable[[], list[DocumentValues]]:
-    return lambda: document_values(built.task.scoring, result)
+def _summed(plans: Sequence[RequestPlan], parts: Sequence[Executed]) -> tuple[RequestPlan, Executed]:
+    missing = {key: request for plan in plans for key, request in plan.missing.items()}
+    known = sum(plan.known for plan in plans)
+    works = [work for plan in plans for work in plan.works]
+    plan = RequestPlan(missing, works, sum(plan.posed for plan in plans), len(missing) + known, known)
+    answers = {key: answer for part in parts for key, answer in part.answers.items()}
+    # A request that failed in one batch may be answered in a later one, where another document asks it too.
+    failures = {key: answer for key, answer in answers.items() if isinstance(answer, Failure)}
+    unit = next((part.unit for part in parts if part.work), "work")
+    totals = (sum(part.work for part in parts), sum(part.seconds for part in parts), sum(part.tokens for part in parts))
+    return plan, Executed(answers, failures, *totals, unit)
 
 
-_Made = TypeVar("_Made")
-
-
-def tried(run_problems: list[Problem], what: str, make: Callable[[], Iterable[_Made]]) -> tuple[_Made, ...]:
-    """What `make` gives. Where that raises, nothing, and the trouble is added: the scores are still reported."""
-    try:
-        return tuple(make())
-    except Exception as error:  # a bug in what stands beside the scores
-        run_problems.append(Problem((Fault(what, f"could not be made: {type(error).__name__}: {error}"),), error))
-        return ()
+# The stages
 
 
 @contextmanager
 def prepared(
     session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None
-) -> Iterator[tuple[Setup, list[BuiltTask], RequestPlan]]:
-    """The stages before asking: resolve, pose, plan. Also the dry run."""
+) -> Iterator[tuple[Setup, Sequence[BuiltTask], RequestPlan]]:
+    """The stages before the first request, for all documents: resolve, build, plan. Also the dry run."""
     with resolved(session, tasks, model) as setup:
-        built = []
-        for task in setup.tasks:
-            with session.stage("pose", task.card.name):
-                built.append(build_task(task, session.spec, setup.model.fingerprint.digest))
-        check_golds(built, session.spec)
-        check_scorers(built, setup.scorers)
-        with session.stage("plan"):
-            plan = plan_missing(session, built)
-        yield setup, built, plan
+        batch = FullSchedule(session, setup).next_batch() or Batch({})
+        found = prepare_batch(session, setup, batch, is_first=True)
+        yield setup, found.built, found.plan
 
 
 @contextmanager
 def resolved(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None) -> Iterator[Setup]:
     """Tasks and model. A model opened here is closed afterwards."""
     with session.stage("resolve"):
-        setup = resolve(session.spec, tasks, model, session.listener, session.store, session.needs)
+        setup = resolve(session.spec, tasks, model, session.listener, session.store, session.needs, session.select)
     try:
         for notice in (*setup.notices, *session.store.notices):
             session.listener(Noticed(notice))
@@ -185,7 +313,7 @@ def resolved(session: Session, tasks: Sequence[Wanted] = (), model: Model | None
 
 
 def plan_missing(session: Session, built: Sequence[BuiltTask]) -> RequestPlan:
-    """What is asked that the store cannot answer."""
+    """The requests that the store cannot answer."""
     requests: dict[bytes, Request] = {}
     for item in built:
         requests.update(item.keys.requests)
@@ -197,7 +325,7 @@ def plan_missing(session: Session, built: Sequence[BuiltTask]) -> RequestPlan:
 
 @contextmanager
 def recorded(session: Session, model: Model, manifest: Mapping[str, Any]) -> Iterator[str]:
-    """A new run's record; marks it when the run does not get to its end. A killed run stays `running`."""
+    """The record of a new run; marks it when the run fails or is interrupted. A killed run stays `running`."""
     run_id = None
     try:
         with defer_signals():
@@ -214,88 +342,101 @@ def recorded(session: Session, model: Model, manifest: Mapping[str, Any]) -> Ite
 
 
 def score(session: Session, setup: Setup, built: Sequence[BuiltTask], executed: Executed) -> tuple[TaskResult, ...]:
-    """Every task's result, from the store and what this run brought."""
-    iterations, sparing = session.spec.bootstrap_iters, session.spec.sparing
+    """Every task's result, from stored answers and those of this run."""
     report = delayed_report(session.listener)
-    results = tuple(
-        scored_task(item, scorer, session.store.responses, executed, iterations, report)
+    return tuple(
+        scored_task(item, scorer, session.store.responses, executed, session.spec.bootstrap_iters, report)
         for item, scorer in zip(built, setup.scorers, strict=True)
     )
-    if sparing.sample is None and not sparing.may_stop_early:
-        return results
-    from assay.studies.sampling.estimates import with_subsample_estimates
 
-    return with_subsample_estimates(built, results, sparing, session.references)
+
+# The result
 
 
 def make_result(
     session: Session,
     run_id: str,
-    setup: Setup,
+    outcome: RunOutcome,
     plan: RequestPlan,
     executed: Executed,
-    results: tuple[TaskResult, ...],
-    groups: tuple[GroupResult, ...],
     manifest: Mapping[str, Any],
 ) -> RunResult:
-    """All that a run found, with what the user ought to know of it."""
-    asked = len(plan.missing)
-    counts = RequestCounts(plan.posed, plan.unique, plan.known, asked, len(executed.failures))
+    """The result of a run, with what the analyses add. One that raises costs its own part alone."""
     run_problems: list[Problem] = []
-    notices = _notices(session, setup, results, groups, asked, run_problems)
-    prompts = tried(run_problems, "the lines of prompts", lambda: prompt_axes(setup.tasks, results))
-    variance = tried(run_problems, "the sources of variance", lambda: _variance(session, setup, results))
+    found: list[Contribution] = []
+    for analysis in session.features.analyses:
+        found.extend(tried(run_problems, analysis.title, partial(_contribution, analysis, outcome)))
+    own = (*outcome.setup.notices, *session.store.notices)
     return RunResult(
         run_id=run_id,
         spec=session.spec,
-        tasks=results,
-        groups=groups,
-        counts=counts,
+        tasks=_with_additions(outcome.tasks, found),
+        groups=outcome.groups,
+        counts=RequestCounts(plan.posed, plan.unique, plan.known, outcome.asked, len(executed.failures)),
         failures=_failure_counts(executed.failures),
-        notices=notices,
+        notices=(*own, *(line for contribution in found for line in contribution.notices)),
         manifest=manifest,
         timings=dict(session.timings),
         store=session.store.record_path,
-        model_run=_model_run(setup.model, executed) if asked else {},
-        prompts=prompts,
-        variance=variance,
+        model_run=_model_run(outcome.setup.model, executed) if outcome.asked else {},
+        contributions=tuple(item for item in found if item.values or item.lines),
         run_problems=tuple(run_problems),
-        model=setup.model,
+        model=outcome.setup.model,
     )
 
 
-def _notices(
-    session: Session,
-    setup: Setup,
-    results: tuple[TaskResult, ...],
-    groups: tuple[GroupResult, ...],
-    asked: int,
-    run_problems: list[Problem],
-) -> tuple[str, ...]:
-    """What the user ought to know: of the run, the model, the answers, the options and the tasks, in this order."""
-    is_trained = setup.model.fingerprint.parent is not None
-    parts: list[Callable[[], Iterable[str]]] = [
-        lambda: _model_notices(setup.model, asked),
-        lambda: task_notices(results, is_trained),
-        lambda: group_notices(groups, results),
-        lambda: trained_notices(session.spec, session.store, [result.name for result in results]),
-        lambda: part_notices(results, session.spec),
-        lambda: ignored_notices(setup.tasks, results, session.spec),
-        lambda: best_of(setup.combined, results, groups),
-        lambda: [line for task in setup.tasks if isinstance(task, ReportsNotices) for line in task.notices()],
+def _contribution(analysis: Analysis, outcome: RunOutcome) -> tuple[Contribution]:
+    return (analysis.analyse(outcome),)
+
+
+def _with_additions(tasks: tuple[TaskResult, ...], found: Sequence[Contribution]) -> tuple[TaskResult, ...]:
+    """The results of tasks, with what analyses add to single tasks."""
+    added = [item for item in found if item.tasks]
+    if not added:
+        return tasks
+    return tuple(
+        replace(
+            task, additions={**task.additions, **{i.key: i.tasks[task.name] for i in added if task.name in i.tasks}}
+        )
+        for task in tasks
+    )
+
+
+def end_record(session: Session, result: RunResult, built: Sequence[BuiltTask], executed: Executed) -> RunResult:
+    """Marks a run as ended, with its summary and the values of its documents.
+
+    Gives the run with what could not be stored: a full disk must not hide the numbers.
+    """
+    run_problems: list[Problem] = []
+    kept = [
+        values
+        for item, found in zip(built, result.tasks, strict=True)
+        for values in tried(run_problems, f"the values of {found.name}", _values_of(item, found))
     ]
-    known = (*setup.notices, *session.store.notices)
-    return (*known, *(line for part in parts for line in tried(run_problems, "the notices", part)))
+    result = replace(result, run_problems=(*result.run_problems, *run_problems))
+    status = FINISHED if result.is_whole else INCOMPLETE
+    speed = {executed.unit: executed.work, "seconds": executed.seconds}
+    try:
+        session.store.runs.end(result.run_id, status, {**result.summary(), "speed": speed}, kept)
+    except StoreError as error:
+        return replace(result, run_problems=(*result.run_problems, Problem(error.faults, error)))
+    return result
 
 
-def _variance(session: Session, setup: Setup, results: tuple[TaskResult, ...]) -> tuple[TaskVariance, ...]:
-    """Where scores vary, of tasks that were asked in several ways; most runs have none and pay nothing."""
-    is_varied = session.spec.options.axes != VariationAxes()
-    if not is_varied and not any(isinstance(t, LmEvalTask) and t.definition.prompt for t in setup.tasks):
+def _values_of(built: BuiltTask, result: TaskResult) -> Callable[[], list[DocumentValues]]:
+    return lambda: document_values(built.task.scoring, result)
+
+
+_Made = TypeVar("_Made")
+
+
+def tried(run_problems: list[Problem], what: str, make: Callable[[], Iterable[_Made]]) -> tuple[_Made, ...]:
+    """What `make` gives; where it raises, nothing, and the problem is added: the scores are still reported."""
+    try:
+        return tuple(make())
+    except Exception as error:  # a bug in what is computed beside the scores
+        run_problems.append(Problem((Fault(what, f"could not be made: {type(error).__name__}: {error}"),), error))
         return ()
-    from assay.studies.variance.decomposition import task_variances
-
-    return task_variances(setup.tasks, setup.scorers, results)
 
 
 def _failure_counts(failures: Mapping[bytes, Failure]) -> dict[str, tuple[int, str]]:
@@ -305,11 +446,6 @@ def _failure_counts(failures: Mapping[bytes, Failure]) -> dict[str, tuple[int, s
 
 
 def _model_run(model: Model, executed: Executed) -> dict[str, Any]:
-    """How the model ran: what was measured, and what it tells of itself."""
+    """How the model ran: what was measured, and what it reports itself."""
     measured = {"tokens": executed.tokens, "seconds": executed.seconds} if executed.tokens else {}
     return {**measured, **(model.description() if isinstance(model, ReportsExecution) else {})}
-
-
-def _model_notices(model: Model, asked: int) -> list[str]:
-    """What a model says of itself; it has only something to say when it was loaded."""
-    return list(model.notices()) if asked and isinstance(model, ReportsNotices) else []

@@ -1,7 +1,7 @@
-"""The fit lap: lessons of tasks → `Trainable.fit` → a new model, with a name and a record in the store.
+"""Fine-tuning: training examples of tasks → `Trainable.fit` → a new model, with a name and a record in the store.
 
-What decides the weights (parent, lessons, settings) has one key. A model of that key that the store knows is not
-trained again; one whose training was interrupted goes on.
+Parent, training examples and settings decide the weights and make up one key. A model with a known key is not trained
+again; an interrupted training resumes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from assay.core.errors import DataError, Fault, ModelError, UserError
 from assay.core.identity import digest
 from assay.core.protocols import Model, ProvidesTrainingExamples, ReportsNotices, Task, Trainable
+from assay.core.results import RunResult
 from assay.core.secrets import redacted_text
 from assay.core.specs import ModelSettings
 from assay.core.training import (
@@ -31,17 +32,17 @@ from assay.core.training import (
 from assay.models.registry import full_arguments, open_model
 from assay.run.events import Noticed, Trained
 from assay.run.open_model import fitted_arguments, inherited_arguments, is_nameable, opened_model
-from assay.run.resolve import open_catalog, resolve_tasks
-from assay.run.session import Session
+from assay.run.resolve import check_scoring, open_catalog, resolve_tasks
+from assay.run.session import Session, run
 from assay.store.database import MEMORY
 from assay.store.store import default_path
 from assay.store.trained_models import FittedModel
 from assay.tasks.selection import Wanted
 
-# Part of every key: raised when the same lessons and settings come to mean other weights.
+# Part of every key: raised when the same examples and settings come to mean other weights.
 _VERSION = 2
 _TRAINING, _VALIDATION, _EVALUATED = "training", "validation", "evaluated"
-# Fewer lessons than this are all learnt from: a share of them kept back would decide nothing.
+# Fewer examples than this are all trained on: a held-out share of them would decide nothing.
 _FEWEST_TO_HOLD_OUT = 10
 
 
@@ -55,7 +56,7 @@ class ModelDestination:
 
 @dataclass(frozen=True, slots=True)
 class _TrainingData:
-    """What is learnt from and what is validated on, with what the user should know of it.
+    """Training and validation examples, with notices about them.
 
     Attributes:
         evaluated: how many of either are, with their right answers, among the documents that the tasks evaluate.
@@ -88,7 +89,7 @@ def fit(
 
     Args:
         session: specification, store and listener.
-        wish: how, and on how much.
+        fit_spec: method, settings, and how many examples.
         tasks: names or task objects; the specification's names when empty.
         model: a model object; the specification's model is opened when None.
         place: name and folder of the new model.
@@ -136,7 +137,7 @@ def _fitted(
         settings={**settings, "mix": fit_spec.mix, "limit": fit_spec.limit, "check_limit": fit_spec.check_limit},
         report={},
     )
-    session.store.fitted.check(record)  # a name that another model has is told before an hour of training
+    session.store.fitted.check(record)  # a name that is taken is reported before an hour of training
     with session.stage("fit", name):
         listener = _fit_listener(session, fit_spec)
         report = trainable.fit(
@@ -205,13 +206,13 @@ def _models_folder(session: Session) -> Path:
     return (default_path() if store == MEMORY else Path(store)).absolute().parent / "models"
 
 
-# Lessons
+# Training examples
 
 
 def _with_metric(
     fit_spec: FitSpec, tasks: Sequence[Task], validation: Sequence[TrainingExample]
 ) -> tuple[FitSpec, list[str]]:
-    """The wish with the metric that decides which weights are kept: the first one of the tasks unless one is named."""
+    """The specification with the metric that selects the checkpoint: the tasks' first metric unless one is named."""
     if fit_spec.settings.metric is not None or not validation:
         return fit_spec, []
     firsts = dict.fromkeys(task.scoring.metrics[0].name for task in tasks if task.scoring.metrics)
@@ -264,15 +265,15 @@ def _overlap_notices(
     for part, (own, effect) in effects.items():
         count = sum(training_example in evaluated for training_example in own)
         if count:
-            yield f"{task}: {part}: {count} of {len(own)} documents stand in the evaluated split, too: {effect}"
+            yield f"{task}: {part}: {count} of {len(own)} documents are in the evaluated split, too: {effect}"
 
 
 def _task_training_examples(
     task: Task, fit_spec: FitSpec, kinds: frozenset[str]
 ) -> tuple[list[TrainingExample], list[TrainingExample], list[str]]:
-    """The lessons and validation lessons of a task.
+    """The training and validation examples of a task.
 
-    Where it has no split to validate on besides the one that is evaluated, a share of the lessons is kept back.
+    Where the only validation split is the evaluated one, a share of the training examples is held out.
     """
     name, settings = task.card.name, fit_spec.settings
     if not isinstance(task, ProvidesTrainingExamples):
@@ -289,7 +290,7 @@ def _task_training_examples(
             training_example for place, training_example in enumerate(training_examples) if place not in held
         ]
         notices.append(
-            f"{name}: {count} of {count + len(training_examples)} training documents are kept back for validation"
+            f"{name}: {count} of {count + len(training_examples)} training documents are held out for validation"
         )
     training_examples, validation = (
         _sampled(training_examples, fit_spec.limit, generator),
@@ -305,3 +306,18 @@ def _sampled(
         return training_examples
     kept = set(generator.sample(range(len(training_examples)), most))
     return [training_example for place, training_example in enumerate(training_examples) if place in kept]
+
+
+def run_trained(session: Session, options: FitSpec, tasks: Sequence[Wanted], model: Model | None) -> RunResult:
+    """Trains a model on the tasks of a run, then runs them with the trained model.
+
+    Args:
+        session: the run.
+        options: settings of training.
+        tasks: names or task objects.
+        model: a model object; the specification's model is opened when None.
+    """
+    check_scoring(session.spec, tasks, session.needs)  # what scoring lacks is reported before hours of training
+    fitted = fit(session, options, tasks, model)
+    own = replace(session.spec, model=fitted.name, model_args={})
+    return run(replace(session, spec=own, timings={}), tasks, None)

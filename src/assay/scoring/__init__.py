@@ -1,4 +1,4 @@
 """Scoring: filters, scorers, metrics and aggregation. Pure functions.
 
-In: documents, instances and outputs. Out: samples and estimates. Imports core, stats and guard only.
+In: documents, instances and outputs. Out: samples and estimates. May import: core, stats, guard.
 """

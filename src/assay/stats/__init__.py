@@ -1,1 +1,1 @@
-"""Statistics: numbers in, estimates out, without knowledge of tasks or models. Imports core, numpy and scipy only."""
+"""Statistics: numbers in, estimates out, without knowledge of tasks or models. May import: core, numpy, scipy."""

@@ -6,13 +6,51 @@ Documents of equal confidence are never distinguished by their order: they share
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from assay.core.errors import DataError, Fault
-from assay.core.reliability import CoveragePoint, ReliabilityBin
 from assay.stats.inputs import is_binary, length_error, require_within
 from assay.stats.means import wilson_interval
 
 BINS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityBin:
+    """Documents of like confidence.
+
+    Attributes:
+        least: their lowest confidence.
+        most: their highest.
+        confidence: their mean confidence.
+        accuracy: share of hits.
+        low: lower end of the accuracy's 95 % interval, Wilson's.
+        high: upper end.
+        n: documents.
+    """
+
+    least: float
+    most: float
+    confidence: float
+    accuracy: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class CoveragePoint:
+    """What remains when only the surest documents are answered.
+
+    Attributes:
+        coverage: share of documents answered.
+        accuracy: expected share of hits among them.
+        threshold: confidence of the least sure of them.
+    """
+
+    coverage: float
+    accuracy: float
+    threshold: float
 
 
 def reliability_table(

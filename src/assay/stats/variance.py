@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
-from assay.core.variance_axes import DOCUMENT, Decomposition, Effect, StderrForecast, VarianceComponent
+from assay.core.variance_axes import DOCUMENT
 from assay.stats.clustered import clustered_mean
 from assay.stats.means import bounded_interval, is_rounding_error, standard_error, t_quantile
 
@@ -30,11 +30,85 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
+# The factors whose combination an effect belongs to.
+Effect = tuple[str, ...]
 # Rounding error of a deviation of 0, relative to the scores.
 _TOLERANCE = 1e-12
 # Effect → mean square and degrees of freedom.
 _Squares = Mapping[Effect, tuple[float, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class VarianceComponent:
+    """One source of variance.
+
+    Attributes:
+        effect: the factors whose combination it belongs to. The largest effect holds the residual, too.
+        variance: what it adds to the variance of a single score; estimates below 0 are set to 0.
+        share: of the variance of a single score; None where all scores are equal.
+        share_of_mean: of the squared error of the grand mean; None where that is 0.
+        degrees: of freedom.
+        is_negative: whether the estimate was below 0: the source is too small to be told from noise.
+    """
+
+    effect: Effect
+    variance: float
+    share: float | None
+    share_of_mean: float | None
+    degrees: int
+    is_negative: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StderrForecast:
+    """The standard error of the grand mean with another number of levels of one factor.
+
+    Attributes:
+        factor: whose levels change.
+        levels: how many there were.
+        doubled: standard error with twice as many.
+        halved: with half as many.
+    """
+
+    factor: str
+    levels: int
+    doubled: float
+    halved: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposition:
+    """A table of scores, taken apart.
+
+    Attributes:
+        mean: over the whole table.
+        stderr: of the mean, for new levels of all factors that have more; None where nothing tells it.
+        components: largest first.
+        forecasts: per factor that has more levels, the one that would help most first; none without an error.
+        levels: factor → levels that were used.
+        unvaried: factors with one level, of whose variance the table says nothing.
+        left_out: documents left out because a score of theirs was missing.
+        low: lower end of the mean's 95 % interval, for the same; None where there is no error.
+        high: upper end.
+        degrees: of freedom of the standard error.
+        exhausted: factors all of whose levels were used: there are no others that the error could speak of.
+    """
+
+    mean: float
+    stderr: float | None
+    components: tuple[VarianceComponent, ...]
+    forecasts: tuple[StderrForecast, ...]
+    levels: Mapping[str, int]
+    unvaried: tuple[str, ...]
+    left_out: int
+    low: float | None = None
+    high: float | None = None
+    degrees: float | None = None
+    exhausted: tuple[str, ...] = ()
+
+    def component(self, *effect: str) -> VarianceComponent:
+        """The component of these factors, in any order."""
+        return next(item for item in self.components if set(item.effect) == set(effect))
 
 
 def decompose(

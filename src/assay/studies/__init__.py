@@ -1,4 +1,4 @@
-"""What is asked of finished runs: one folder per study, with its values, its computation and its report.
+"""Studies of runs: one folder each, with its values, its computation and its report; `analyses` lists those of a run.
 
 Takes: recorded runs and results. Gives: comparisons, explanations, matrices, analyses, as values and as text.
 May import: run, report, tasks, models, store, scoring, data, stats, guard, core.

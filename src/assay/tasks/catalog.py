@@ -32,7 +32,7 @@ class Catalog:
 
     Args:
         include_path: the user's folders.
-        memory: folder in which what was read is remembered for the next time; None to read everything anew.
+        cache_folder: folder that caches what was read; None to read everything again.
     """
 
     def __init__(self, include_path: Sequence[str | Path] = (), cache_folder: Path | None = None) -> None:

@@ -62,7 +62,7 @@ def index_folder(root: Path, cache_folder: Path | None) -> tuple[list[TaskEntry]
 
     Args:
         root: the folder.
-        memory: folder in which to remember what was read; None for nowhere.
+        cache_folder: folder in which to remember what was read; None for nowhere.
     """
     paths = sorted(task_files(str(root)), key=lambda path: path.replace(os.sep, "/"))
     cache_file = (

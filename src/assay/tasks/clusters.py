@@ -24,7 +24,7 @@ AUTO = "auto"
 _TEMPLATE_MARKS = ("{{", "{%")
 # A passage has so many characters on average; names of subjects, sources and labels are shorter.
 _PASSAGE = 40
-# So many of the documents share theirs with another, and so many at most have the same: an instruction is no passage.
+# Least share of documents that share theirs, and largest share with the same one: an instruction is not a passage.
 _SHARED, _LARGEST = 0.3, 0.2
 _FEW_DOCUMENTS = 20
 # Values that name no group: null, the empty text, both booleans.
@@ -68,7 +68,7 @@ def cluster_reader(
 def shared_column(documents: Sequence[Document]) -> str | None:
     """The column that says which documents belong together, such as a passage or its id; None where there is none.
 
-    Columns of texts come before those of ids, which are told by their names, or by numbers in blocks of rows. Of
+    Columns of texts come before those of ids, which are known by their names, or by numbers in blocks of rows. Of
     several it is the one with the fewest values: questions on one passage may share the question, too.
     """
     if len(documents) < _FEW_DOCUMENTS:

@@ -25,7 +25,7 @@ from assay.tasks.lm_eval.file.groups import GroupDefinition, Member, MemberOverr
 from assay.tasks.lm_eval.file.schema import KnownNames, base_faults, column_faults, group_faults, task_faults
 from assay.tasks.lm_eval.file.value_checks import GENERATION_KEYS, gold_faults
 from assay.tasks.lm_eval.file.yaml_reader import TaskFile, read_task_file
-from assay.tasks.lm_eval.variants.prompt import templates_path
+from assay.tasks.lm_eval.variants.prompt_variants import templates_path
 from assay.tasks.promptsource import read_templates
 
 # Keys that the reader itself understands, and what becomes of every other one.

@@ -1,6 +1,6 @@
-"""Tasks as a model with a head is asked: one request per document, made of its format instead of a prompt.
+"""Tasks for a model with a classifier head: one request per document, made of its format instead of a prompt.
 
-Takes a task that tells its questions, gives a task that poses requests for heads and is scored by what they answer.
+Takes a task whose documents have a format, gives a task that builds requests for heads and scores their answers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from assay.core.requests import ChoiceSelection, Classification, Instance, Reque
 from assay.core.specs import MetricSpec, Scoring, TaskCard
 from assay.core.training import TrainingExample
 
-# The key of a task's recorded definition that tells which requests a head was asked.
+# The key of a task's recorded definition that says which requests a head answered.
 HEAD_KEY = "head"
 # The shapes of what heads answer, in the scoring room's words.
 _SCORES, _TEXT = "label_scores", "generate_until"
@@ -116,14 +116,14 @@ def _span_scoring(own: Scoring) -> Scoring:
 
 @dataclass(frozen=True, slots=True)
 class HeadTask:
-    """A task whose documents are posed to a head. Satisfies the `Task` protocol.
+    """A task whose documents become requests to a head. Satisfies the `Task` protocol.
 
     Attributes:
         task: the task as language models are asked.
         kind: kind of its requests.
         labels: names of its classes; empty for another format.
         scoring: how the head's answers are scored.
-        remarks: what the user must know.
+        caveats: what the user must know.
     """
 
     task: Task
@@ -136,7 +136,8 @@ class HeadTask:
     def card(self) -> TaskCard:
         card = self.task.card
         config = {**card.config, "num_fewshot": 0, HEAD_KEY: self.kind}
-        return replace(card, kind=self.kind, num_fewshot=0, config=config)
+        # A head reads the document's fields: no style, prompt, seed or order of the task reaches it.
+        return replace(card, kind=self.kind, num_fewshot=0, config=config, variant=None)
 
     def documents(self) -> Sequence[Document]:
         return self.task.documents()

@@ -1,4 +1,4 @@
-"""Tasks in Python: a function that poses one row, and a decorator that makes it a task.
+"""Tasks in Python: a function that turns one row into a question, and a decorator that makes it a task.
 
 @assay.task("capitals", rows=[{"country": "France", "capital": "Paris"}, …])
 def capitals(row):
@@ -131,7 +131,7 @@ class PythonTask:
             raise DataError(
                 Fault(
                     self._where(document),
-                    f"was posed as a {type(question).__name__}",
+                    f"was built as a {type(question).__name__}",
                     f"the same shape as the first document ({self._shape[0]})",
                 )
             )
@@ -257,7 +257,7 @@ def _build_choice(task: str, place: int, question: Choose, scoring: Scoring) -> 
     requests += [Loglikelihood(null, answer) for null in scoring.nulls for answer in answers]
     if scoring.reads_prompts:
         if not isinstance(question.prompt, str):
-            raise DataError(Fault(where, "acc_opencompass reads the whole prompt, which is no plain text", "text"))
+            raise DataError(Fault(where, "acc_opencompass reads the whole prompt, which is a conversation", "text"))
         requests.append(RollingLoglikelihood(question.prompt, stands_on_prefix=False))
     return Instance(
         task,
@@ -280,7 +280,7 @@ def task(
     metrics: str | Sequence[str | MetricSpec] = (),
     filters: Sequence[PipelineSpec] = (),
 ) -> Callable[[Callable[[Row], Question]], PythonTask]:
-    """Makes a function that poses one row into a task.
+    """Makes a task of a function that turns one row into a question.
 
     Args:
         name: the task's name.

@@ -70,7 +70,7 @@ def infer_classes(
 ) -> Question:
     """The text, or the pair of texts, in a prompt whose choices are the same for all documents.
 
-    Choices that only name options which the prompt lists, such as A to D, are no classes: then it is a question.
+    Choices that only name options which the prompt lists, such as A to D, are not classes: then it is a question.
 
     Args:
         prompt: the text before the answer, without examples.
@@ -262,7 +262,7 @@ def _problem(texts: Sequence[str], stand_on_lines: bool) -> str:
     if others and last.endswith((":", "：")) and not any(text.endswith((":", "：")) for text in others):
         return f"the last option seems to hold the words before the answer: {last!r}"
     if not stand_on_lines and not all((*others, last)):
-        return f"the options cannot be told apart: {list(texts)!r}"
+        return f"the options are not distinct: {list(texts)!r}"
     return ""
 
 

@@ -1,6 +1,6 @@
-"""The kit for authors of plugins and tests: a scripted model, contract checks and toy tasks.
+"""The conformance kit for plugin authors: contract checks for models and tasks, a scripted model, toy tasks.
 
-Takes a model or a task, gives it a thorough look. May import: `assay.core` only.
+Takes a model or a task, checks it against the rules of its protocol. May import: `assay.core` only.
 """
 
 from assay.testing.contracts import check_model, check_task

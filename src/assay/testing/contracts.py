@@ -1,6 +1,6 @@
-"""Checks that a model or a task keeps the promises of its protocol; for anyone's class.
+"""Contract checks: does a model or a task keep the rules of its protocol?
 
-In: a model or a task. Out: nothing, or an AssertionError that says which promise was broken and how.
+In: a model or a task of any class. Out: nothing, or an AssertionError that says which rule was broken and how.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ SAMPLE_REQUESTS: tuple[Request, ...] = (
 def check_model(model: Model, requests: Sequence[Request] | None = None, tolerance: float = 1e-4) -> None:
     """Checks a model against its protocol.
 
-    A model that says `is_deterministic` must give the same bits whatever it is asked together with; of
-    another one, log-likelihoods may differ by `tolerance` and texts at will.
+    A model that declares `is_deterministic` must give the same bits in every batch. Log-likelihoods of any other model
+    may differ by `tolerance`, and its texts may differ freely.
 
     Args:
         model: the model; it is not closed.
-        requests: what to ask; some of each kind that the model says it answers when None.
-        tolerance: largest difference of a log-likelihood, as a share of it or absolute below 1.
+        requests: requests to send; None for some of each kind that the model declares.
+        tolerance: largest difference of a log-likelihood, relative, or absolute below 1.
     """
     _check_declarations(model)
     if requests is None:
@@ -74,11 +74,11 @@ def check_model(model: Model, requests: Sequence[Request] | None = None, toleran
         _check_same(model, request, (first, third), "alone", tolerance)
     if isinstance(model, ReportsWorkload):
         _check_workload(model, requests)
-    assert model.fingerprint.digest == digest, "the fingerprint changed while the model was asked"
+    assert model.fingerprint.digest == digest, "the fingerprint changed while the model answered"
 
 
 def sample_requests(model: Model) -> list[Request]:
-    """Some requests of each kind that a model says it answers."""
+    """Sample requests of each kind that a model declares."""
     able = model.capabilities
     labels = able.labels or ("no", "yes")
     texts = Classification("The river is wide.", labels), Classification("Yes.", labels[::-1], "It snowed all night.")
@@ -90,14 +90,14 @@ def _check_declarations(model: Model) -> None:
     assert model.fingerprint.digest == model.fingerprint.digest, "the fingerprint differs when read twice"
     unknown = model.capabilities.kinds - {*REQUEST_KINDS, *HEAD_KINDS}
     able = model.capabilities
-    assert able.kinds or able.learns, "the model says that it answers no kind of request, and learns none"
-    assert not unknown, f"the model says that it answers unknown kinds: {sorted(unknown)}"
+    assert able.kinds or able.learns, "the model declares no request kind that it answers or learns"
+    assert not unknown, f"the model declares unknown request kinds: {sorted(unknown)}"
     if model.capabilities.can_tokenize:
         assert isinstance(model, ExposesTokens), "can_tokenize is set, but a member of Tokenizes is missing"
 
 
 def _check_workload(model: ReportsWorkload, requests: Sequence[Request]) -> None:
-    """What a model says of its work must hold when the work is done."""
+    """The workload that a model declares must agree with its progress reports."""
     load = model.workload(requests)
     assert 0 <= load.read <= load.alone, f"{load}: requests that share tokens cannot need more than each alone"
     assert load.operations > 0, f"{load}: work takes operations"
@@ -105,7 +105,7 @@ def _check_workload(model: ReportsWorkload, requests: Sequence[Request]) -> None
     model.watch(reports.append)
     assert isinstance(model, Model)
     _ask(model, requests)
-    assert reports, "the model told its listener nothing while it was asked"
+    assert reports, "the model reported no progress while it answered"
     for before, after in itertools.pairwise(reports):
         assert before.done <= after.done and before.tokens <= after.tokens, f"{after} is behind {before}"
     for report in reports:
@@ -124,12 +124,12 @@ def _ask(model: Model, requests: Sequence[Request]) -> list[Output]:
 
 
 def answers(model: Model, requests: Sequence[Request]) -> list[Output | Failure]:
-    """A model's answers in the order of the requests, as a run would take them, after checking each place came once."""
+    """A model's answers in the order of the requests, as a run takes them; every request must be answered once."""
     found: dict[int, Output | Failure] = {}
     for index, answer in model.respond(requests):
-        assert 0 <= index < len(requests), f"answer to place {index} of {len(requests)} requests"
+        assert 0 <= index < len(requests), f"an answer has index {index}, and there are {len(requests)} requests"
         assert index not in found, f"request {index} was answered twice"
-        # A run checks every answer through the same door: what it would count as failed, no contract lets pass.
+        # A run checks every answer with the same function: what it counts as failed is not accepted here either.
         found[index] = check_answer(answer, requests[index])
     missing = sorted(set(range(len(requests))) - set(found))
     assert not missing, f"requests without an answer: {missing}"
@@ -183,7 +183,7 @@ def _check_same(model: Model, request: Request, pair: tuple[Output, Output], how
 
 
 def check_task(task: Task) -> None:
-    """Checks a task against its protocol: every document, posed twice."""
+    """Checks a task against its protocol; builds every document twice."""
     assert isinstance(task, Task), f"{type(task).__name__} lacks a member of the Task protocol"
     assert task.card.name, "the task has no name"
     assert task.scoring.pipelines, f"{task.card.name}: no filter pipeline"
@@ -199,18 +199,22 @@ def check_task(task: Task) -> None:
 def _check_document(task: Task, document: Document) -> None:
     where = f"{task.card.name}, document {document.id}"
     assert document.task == task.card.name, f"{where}: belongs to {document.task!r}"
-    assert isinstance(document.fields, Mapping), f"{where}: fields are no mapping"
+    assert isinstance(document.fields, Mapping), f"{where}: fields is not a mapping"
     instance = task.build(document)
-    assert instance == task.build(document), f"{where}: posed differently the second time"
-    assert (instance.task, instance.document_id) == (task.card.name, document.id), f"{where}: instance of another"
+    assert instance == task.build(document), f"{where}: built differently the second time"
+    assert (instance.task, instance.document_id) == (task.card.name, document.id), (
+        f"{where}: the instance names another task or document"
+    )
     _check_requests(instance, where)
     _check_choices(instance, where)
 
 
 def _check_requests(instance: Instance, where: str) -> None:
-    assert instance.requests, f"{where}: asks nothing"
+    assert instance.requests, f"{where}: has no requests"
     assert instance.draws >= 1, f"{where}: draws is {instance.draws}"
-    assert len(instance.requests) % instance.draws == 0, f"{where}: requests are no multiple of {instance.draws} draws"
+    assert len(instance.requests) % instance.draws == 0, (
+        f"{where}: the number of requests is not a multiple of {instance.draws} draws"
+    )
     for request in instance.requests:
         assert request.kind in (*REQUEST_KINDS, *HEAD_KINDS), f"{where}: unknown kind of request {request.kind!r}"
         request_digest(request)  # raises when a field is not JSON
@@ -225,7 +229,7 @@ def _check_choices(instance: Instance, where: str) -> None:
         assert count % len(choices) == 0, f"{where}: {count} requests for {len(choices)} choices"
     for gold in _each(instance.gold):
         if isinstance(gold, int):
-            assert 0 <= gold < len(choices), f"{where}: gold {gold} is none of {len(choices)} choices"
+            assert 0 <= gold < len(choices), f"{where}: gold {gold} is not one of {len(choices)} choices"
 
 
 def _each(gold: Any) -> tuple[Any, ...]:

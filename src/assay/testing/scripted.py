@@ -1,4 +1,4 @@
-"""A model whose answers are a function you write; it keeps what it was asked.
+"""A model whose answers come from a function that you write; it remembers every request.
 
 In: a handler from request to answer. Out: a `Model` that streams one answer at a time.
 """
@@ -30,12 +30,12 @@ class ScriptedModel:
     Attributes:
         handler: request → output, failure, number or text.
         name: counts in the fingerprint: two names are two models.
-        kinds: request kinds it says it answers.
+        kinds: request kinds it declares.
         delay: seconds to wait before each answer.
-        max_tokens: longest sequence it says it takes.
-        labels: names of labels that its head says it has.
-        log_path: file to which the digest of each request is added, as hex and flushed, before it is
-            answered; it survives a killed process.
+        max_tokens: longest sequence it declares.
+        labels: labels of the classification head it declares.
+        log_path: file to which the digest of each request is written, as hex and flushed, before it is answered; it
+            survives a killed process.
         asked: every request so far, in order.
     """
 

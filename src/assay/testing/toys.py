@@ -1,6 +1,6 @@
 """Small tasks without files or data: they satisfy the Task protocol and are the same every time.
 
-In: how many documents. Out: a task about little sums, one for each shape of question.
+In: the number of documents. Out: a task, mostly about small sums; there is one for each output type.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ COLOURS = ("red", "green", "blue", "white", "black", "brown", "grey")
 
 @dataclass(frozen=True)
 class ToyTask:
-    """A task made of values: its documents and a function that poses one.
+    """A task made of values: its documents and a function that builds one.
 
     Attributes:
         card: the task's description.
         scoring: names of scorer, metrics and filters.
         rows: the documents.
-        poser: document → instance; must be pure.
+        builder: document → instance; must be pure.
     """
 
     card: TaskCard
@@ -43,7 +43,7 @@ def _card(name: str, kind: str, size: int) -> TaskCard:
 
 
 def toy_choice_task(n: int, name: str = "toy_choice") -> ToyTask:
-    """Sums with four answers to choose from; the right one is at place `id % 4`."""
+    """Sums with four choices; the right one has index `id % 4`."""
     rows = tuple(
         Document(name, number, {"left": number, "right": 2 * number + 1, "sum": 3 * number + 1}) for number in range(n)
     )
@@ -62,9 +62,9 @@ def _build_choice(document: Document) -> Instance:
 
 
 def toy_generation_task(n: int, name: str = "toy_generation", draws: int = 1) -> ToyTask:
-    """Sums to be answered freely, up to the end of the line.
+    """Sums to be answered by generating text, up to the end of the line.
 
-    With several draws the requests of a document differ in `draw` alone, which a greedy model ignores.
+    With several draws, the requests of a document differ only in `draw`, which a greedy model ignores.
     """
     rows = tuple(Document(name, number, {"left": number, "right": 7, "sum": number + 7}) for number in range(n))
     scoring = Scoring("generate_until", (MetricSpec("exact_match"),))
@@ -79,7 +79,7 @@ def toy_generation_task(n: int, name: str = "toy_generation", draws: int = 1) ->
 
 
 def toy_perplexity_task(n: int, name: str = "toy_perplexity") -> ToyTask:
-    """Short texts, each to be scored as a whole."""
+    """Short texts; each is scored as a whole."""
     rows = tuple(Document(name, number, {"text": _sentence(number)}) for number in range(n))
     metrics = (MetricSpec("word_perplexity"), MetricSpec("byte_perplexity"), MetricSpec("bits_per_byte"))
     scoring = Scoring("loglikelihood_rolling", metrics)

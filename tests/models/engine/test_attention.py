@@ -140,7 +140,7 @@ def test_narrow_formats_lose_no_more_than_their_digits(dtype: Any, tolerance: fl
 
 @pytest.mark.parametrize("name", ["indices", "block_indices", "position_bias", "something_new"])
 def test_unknown_arguments_are_refused(name: str) -> None:
-    with pytest.raises(Unsupported, match=f"not known here: {name}"):
+    with pytest.raises(Unsupported, match=f"unsupported arguments: {name}"):
         by_packs(some_tree(), 20, **{name: torch.zeros(1)})
 
 
@@ -153,7 +153,7 @@ def test_other_kinds_of_attention_are_refused() -> None:
     for module in (SimpleNamespace(training=True), SimpleNamespace(training=False, is_causal=False)):
         with pytest.raises(Unsupported):
             attend(module, tensor, tensor, tensor, None)
-    with pytest.raises(Unsupported, match="outside of a pack"):
+    with pytest.raises(Unsupported, match="outside a packed forward pass"):
         attend(MODULE, tensor, tensor, tensor, None)
 
 

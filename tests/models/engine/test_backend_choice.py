@@ -121,11 +121,11 @@ def rework(module: Any, change: Callable[[Any], Any]) -> None:
 
 
 MISTAKES = {
-    "ignores positions": (lambda: with_base(WithoutPositions), "packs differ"),
-    "shifts positions": (lambda: with_base(ShiftedPositions), "packs differ"),
-    "mixes neighbours": (with_token_shift, "packs differ"),
+    "ignores positions": (lambda: with_base(WithoutPositions), "packed sequences differ"),
+    "shifts positions": (lambda: with_base(ShiftedPositions), "packed sequences differ"),
+    "mixes neighbours": (with_token_shift, "packed sequences differ"),
     "ignores masks": (with_own_attention, "attention was called 1 times for 2 layers"),
-    "asks for more": (with_strange_argument, "arguments not known here: indices"),
+    "asks for more": (with_strange_argument, "unsupported arguments: indices"),
 }
 
 

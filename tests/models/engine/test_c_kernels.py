@@ -185,7 +185,7 @@ def test_a_folder_that_others_may_write_is_not_used(own_cache: Path) -> None:
     folder.mkdir(parents=True)
     folder.chmod(0o777)
     found = find_anew()
-    assert isinstance(found, str) and "others may write" in found and not list(folder.iterdir())
+    assert isinstance(found, str) and "other users can write" in found and not list(folder.iterdir())
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None or os.getuid() == 0, reason="no gcc, or root may write anywhere")

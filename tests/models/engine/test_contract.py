@@ -77,7 +77,7 @@ def off_the_interface(name: str, **settings: Any) -> Architecture:
 
 
 def recurrent(name: str, **settings: Any) -> Architecture:
-    return Architecture(name, settings, PADDED, "carries a state from token to token")
+    return Architecture(name, settings, PADDED, "has a recurrent state")
 
 
 GEMMA = {"head_dim": 12, "sliding_window": WINDOW, "layer_types": ALTERNATING, "query_pre_attn_scalar": 12}

@@ -55,8 +55,11 @@ def test_rows_come_in_the_order_requested(reader: TreeReader) -> None:
 
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "training": (lambda module: module.train(), "training mode"),
-    "state": (lambda module: setattr(module, "_is_stateful", True), "carries a state"),
-    "positions": (lambda module: setattr(module.model, "forward", lambda input_ids: None), "takes no positions"),
+    "state": (lambda module: setattr(module, "_is_stateful", True), "recurrent state"),
+    "positions": (
+        lambda module: setattr(module.model, "forward", lambda input_ids: None),
+        "does not take position ids",
+    ),
     "rope": (lambda module: setattr(module.config, "rope_parameters", {"rope_type": "dynamic"}), "dynamic rope"),
 }
 

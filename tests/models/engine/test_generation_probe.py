@@ -65,7 +65,7 @@ def test_model_that_padding_leaks_into_generates_one_by_one_and_says_so(leaky: N
     given = [EncodedPrompt(number, tuple(range(3, 9 + 7 * number)), Generation(""), 4) for number in range(3)]
     found = dict(engine.generate(given, TextGenerator(leaky, SILENT)))
     assert choice.engine == "padded" and all(isinstance(answer, Text) for answer in found.values())
-    assert "writes one by one because left-padded batches differ" in notices["writing padded"]
+    assert "generates one by one because left-padded batches differ" in notices["writing padded"]
     assert str(engine.description()["writing"]).startswith("one by one because")
 
 

@@ -25,7 +25,7 @@ SAID = {
     "Transformers does not recognize this architecture. You can update it with `pip install git+https://x`",
     "trust_remote_code=true": "The repository bad/custom contains custom code which must be executed to correctly "
     "load the model. Please pass the argument `trust_remote_code=True` to allow custom code to be run.",
-    "imports what is not installed: einops": "This modeling file requires the following packages that were not "
+    "packages that are not installed: einops": "This modeling file requires the following packages that were not "
     "found in your environment: einops. Run `pip install einops`",
     "are quantised (GPTQ)": "Loading a GPTQ quantized model requires optimum (`pip install optimum`)",
     "attn_implementation=sdpa": "FlashAttention2 has been toggled on, but it cannot be used due to the following error",
@@ -64,6 +64,6 @@ def test_a_pickle_with_code_is_refused_and_not_run(tmp_path: Path) -> None:
     shutil.copytree(MODEL, folder, ignore=shutil.ignore_patterns("*.safetensors"))
     torch.save({"weight": torch.zeros(2), "more": Evil()}, folder / "pytorch_model.bin")
     model = open_hf({"pretrained": str(folder)}, ModelSettings())
-    with pytest.raises(ModelError, match=r"a pickle that holds more than tensors.*safetensors/convert") as caught:
+    with pytest.raises(ModelError, match=r"a pickle with more than tensors.*safetensors/convert") as caught:
         list(model.respond([Loglikelihood("a", " b")]))
     assert "weights_only" not in str(caught.value) and not (tmp_path / "ran").exists()

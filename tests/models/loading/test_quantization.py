@@ -168,7 +168,7 @@ def test_an_unknown_kind_is_refused_with_the_known_ones(llama: Path) -> None:
 
 
 def test_a_quantised_model_is_not_trained(llama: Path, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="Train it without"):
+    with pytest.raises(ModelError, match="Train without quantize"):
         opened(llama, quantize="int8_weights").fit([], [], FitSettings(), tmp_path, lambda _: None)
 
 

@@ -7,7 +7,6 @@ import os
 import random
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,9 @@ from assay.core.errors import MissingExtra, ModelError
 from assay.core.requests import ChoiceSelection, Classification, Loglikelihood, RollingLoglikelihood
 from assay.core.specs import ModelSettings
 from assay.core.training import FitProgress, FitReport, FitSettings, TrainingExample
-from assay.models.hf.encoder.head_examples import head_recipe
 from assay.models.hf.families import open_hf
 from assay.models.training.adapters import adapt
 from assay.models.training.hyperparameters import count_steps
-from assay.models.training.lm_recipes import text_recipe
 from assay.models.training.recipes import Parent
 from assay.models.training.trainer import TrainingPlan, isolated_random_state, train
 from assay.models.training.training_errors import is_full_disk
@@ -89,8 +86,7 @@ def test_the_folder_gives_bit_by_bit_what_the_model_gave_in_memory(
     training_examples = answers if kind == "text" else labelled()
     options: dict[str, Any] = {"method": method, "learning_rate": 1e-2, "batch_size": 8, "max_steps": 4, "epochs": 10}
     model = opened(folder)
-    make = partial(text_recipe, model._encoder) if kind == "text" else partial(head_recipe, model.tokenizer)
-    before = in_memory(model, make, training_examples, FitSettings(**options), tmp_path / "memory")
+    before = in_memory(model, model._recipe, training_examples, FitSettings(**options), tmp_path / "memory")
     fitted(folder, tmp_path / "new", training_examples, **options)
     loader = "AutoModelForCausalLM" if kind == "text" else "AutoModelForSequenceClassification"
     after = getattr(transformers, loader).from_pretrained(tmp_path / "new").eval()
@@ -237,7 +233,7 @@ def failing(error: Exception) -> Callable[[FitProgress], None]:
             RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
             "memory ran out with a batch size of 16",
         ),
-        (OSError(errno.ENOSPC, "No space left on device"), "the disk is full; expected room for"),
+        (OSError(errno.ENOSPC, "No space left on device"), "the disk is full; expected space for"),
     ],
 )
 def test_full_memory_and_full_disks_say_what_to_do(
@@ -247,7 +243,7 @@ def test_full_memory_and_full_disks_say_what_to_do(
         opened(young_llama).fit(answers, [], FitSettings(), tmp_path / "new", failing(error))
     assert caught.value.__cause__ is error
     if isinstance(error, RuntimeError):
-        assert "Try batch_size=8 with accumulation=2 (the same steps), method=lora" in str(caught.value)
+        assert "Try batch_size=8 with accumulation=2 (same effective batch size), method=lora" in str(caught.value)
 
 
 def test_other_errors_pass_as_they_are(young_llama: Path, answers: list[TrainingExample], tmp_path: Path) -> None:

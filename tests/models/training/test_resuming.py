@@ -143,7 +143,7 @@ def test_another_parent_is_refused(
 
 def test_a_model_is_never_overwritten(copied: Path, answers: list[TrainingExample], fitted: Fit) -> None:
     before = {path.name: path.read_bytes() for path in copied.iterdir()}
-    with pytest.raises(ModelError, match="holds a model already .config.json., and no fit.json"):
+    with pytest.raises(ModelError, match="already contains a model .config.json. but no fit.json"):
         fitted(copied, copied, answers, max_steps=1)
     assert {path.name: path.read_bytes() for path in copied.iterdir()} == before
 

@@ -266,7 +266,7 @@ def test_the_share_of_the_normalisation_is_measured(run: Run, why: Why, tmp_path
     assert (task.first.estimate.value, task.second.estimate.value, task.causes[0].points) == (0.5, 1.0, 0.5)
     assert (task.better, task.worse) == (2, 0)
     shown = evidence(task, "normalisation")
-    assert "acc_norm: log-likelihood by the choice's characters" in shown
+    assert "acc_norm: log-likelihood per character of the choice" in shown
     assert f"answers of run {second} under acc: 0.5000 instead of 1.0000" in shown
     assert f"answers of run {first} under acc_norm: 1.0000 instead of 0.5000" in shown
     assert task.conclusion == "The only cause found is the metric: +50.00 points."

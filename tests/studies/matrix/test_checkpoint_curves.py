@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from assay.core.scores import Estimate
-from assay.run.model_list import CheckpointStep
+from assay.run.many import CheckpointStep
 from assay.studies.matrix.checkpoint_curves import curves
 from assay.studies.matrix.matrix_analysis import make_matrix
 from assay.studies.matrix.matrix_page import page

@@ -265,9 +265,9 @@ def test_notices_name_the_models_that_they_are_about() -> None:
     models = [ScriptedModel(knows, "knows"), ScriptedModel(fails, "fails")]
     matrix = evaluate_matrix(models, toy_choice_task(8), store=":memory:", limit=4, bootstrap_iters=0)
     assert sorted(matrix.notices) == [
-        "all models: only a part of the documents was asked, not a random sample: toy_choice",
+        "all models: evaluated only part of the documents (not a random sample): toy_choice",
         "fails: 4 requests failed (too_long: 9 tokens)",
-        "fails: toy_choice: 1 of 4 documents failed and count in no score (3 do)",
+        "fails: toy_choice: 1 of 4 documents failed and are excluded from the scores (3 scored)",
     ]
 
 

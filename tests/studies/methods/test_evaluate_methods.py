@@ -222,8 +222,8 @@ def test_a_python_task_is_studied_as_it_is() -> None:
         ({"methods": ["tokens"]}, ['no method "tokens"', 'did you mean "token"', "one of all, raw, token"]),
         ({"styles": ["leters"]}, ['no style "leters"', 'did you mean "letters"']),
         ({"styles": ["letters:upside"]}, ['"upside" is no change of a style']),
-        ({"style": "letters"}, ["--style: has no meaning in a study", "--styles"]),
-        ({"metrics": "acc"}, ["--metrics: has no meaning in a study", "--methods"]),
+        ({"style": "letters"}, ["--style: does not apply to a study", "--styles"]),
+        ({"metrics": "acc"}, ["--metrics: does not apply to a study", "--methods"]),
         ({"like": "olmes"}, ["--like: a profile has one style and method"]),
     ],
 )
@@ -273,7 +273,7 @@ def test_an_order_that_gives_the_answer_away_is_noticed(folder: Path, style: str
     rows = [{**row, "q": f"Which is heavy, number {n}?", "right": 0} for n in range(count)]
     (folder / "heavy.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     notices = made(folder, styles=[style], methods=["raw"]).notices
-    words = f"heavy@{style}: the right choice stands at place 0 in all {count} documents, so listing them tells it"
+    words = f"heavy@{style}: the correct choice is at index 0 in all {count} documents, so its position gives it away"
     assert any(words in notice for notice in notices) is expected
 
 

@@ -16,12 +16,12 @@ from assay.core.requests import Generation, Request
 from assay.core.responses import Failure
 from assay.core.results import RunResult, TaskResult
 from assay.core.specs import MetricSpec
-from assay.core.subsampling import EarlyStop
-from assay.report.subsampling import subsample_lines
 from assay.stats.means import normal_quantile
 from assay.stats.sampling import random_order
 from assay.stats.sequential import decide, mean_bounds
 from assay.store.store import Store
+from assay.studies.sampling.subsample_report import subsample_lines
+from assay.studies.sampling.values import EarlyStop
 from assay.testing import ScriptedModel, ToyTask, toy_generation_task, toy_perplexity_task
 
 SIZE = 400
@@ -97,7 +97,7 @@ def test_a_limit_or_a_sample_is_the_most_that_is_asked(settings: dict[str, Any])
     assert (stop.is_reached, stop.documents, stop.most) == (False, 50, 50)
     expected = set(range(50)) if "limit" in settings else set(random_order(SIZE, 1234)[:50])
     assert set(numbers(asked)) == expected
-    assert "all 50 documents were asked" in next(subsample_lines(result))
+    assert "evaluated all 50 documents" in next(subsample_lines(result.tasks))
 
 
 def test_it_stops_when_it_is_decided_which_run_is_better(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_it_stops_when_it_is_decided_which_run_is_better(tmp_path: Path) -> None
     theirs = {sample.document_id: float(sample.values["exact_match"]) for sample in other.tasks[0].samples}
     order = random_order(SIZE, 1234)[: stop.documents]
     assert decide([own[place] for place in order], [theirs[place] for place in order]).p == stop.p
-    assert f"better than run {other.run_id}" in next(subsample_lines(result))
+    assert f"better than run {other.run_id}" in next(subsample_lines(result.tasks))
 
 
 def test_of_errors_fewer_are_better(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_equal_runs_are_not_decided(tmp_path: Path) -> None:
     result = run(model(0.5), store=tmp_path / "s.db", until_decided="last")
     stop = stop_of(result.tasks[0])
     assert (stop.is_reached, stop.is_better, stop.documents) == (False, None, SIZE)
-    assert "not decided whether it is better" in next(subsample_lines(result))
+    assert "not decided whether it is better" in next(subsample_lines(result.tasks))
 
 
 def test_only_documents_of_the_other_run_are_asked(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_repeating_asks_nothing_and_says_the_same(tmp_path: Path) -> None:
     silent = model(0.97)
     second = run(silent, store=tmp_path / "s.db", until_se=0.03)
     assert silent.asked == []
-    assert list(subsample_lines(first)) == list(subsample_lines(second))
+    assert list(subsample_lines(first.tasks)) == list(subsample_lines(second.tasks))
     assert (second.counts.known, second.counts.asked) == (first.counts.asked, 0)
 
 
@@ -219,28 +219,28 @@ def test_a_stopped_run_of_a_task_file_can_be_explained(tmp_path: Path) -> None:
 
 def test_the_usual_interval_is_said_not_to_hold() -> None:
     result = run(model(0.97), until_se=0.03)
-    assert any("do not hold after stopping" in notice for notice in result.notices)
+    assert any("are not valid after early stopping" in notice for notice in result.notices)
     assert result.tasks[0].subsample is not None
     assert result.tasks[0].subsample.whole == ()
 
 
 def test_the_first_documents_in_random_order_are_no_random_sample() -> None:
     message = run(model(0.97), until_se=0.1, limit=100).notices
-    assert any("not a random sample: toy_generation" in notice for notice in message)
+    assert any("(not a random sample): toy_generation" in notice for notice in message)
     assert not any("a random sample of" in notice for notice in message)
 
 
 def test_documents_that_another_run_has_are_said_to_be_so(tmp_path: Path) -> None:
     other = run(model(0.2, "other"), store=tmp_path / "s.db", limit=60)
     message = run(model(0.97), store=tmp_path / "s.db", until_decided=other.run_id).notices
-    assert any(f"only documents that run {other.run_id} has were asked" in notice for notice in message)
+    assert any(f"evaluated only documents that run {other.run_id} has" in notice for notice in message)
     assert not any("a random sample" in notice for notice in message)
 
 
 def test_a_task_asked_to_its_end_has_the_usual_interval() -> None:
     result = run(model(0.5), until_se=0.001)
     assert stop_of(result.tasks[0]).documents == SIZE
-    assert not any("do not hold" in notice for notice in result.notices)
+    assert not any("are not valid" in notice for notice in result.notices)
 
 
 def test_failed_documents_are_passed_over() -> None:
@@ -284,9 +284,7 @@ def test_ways_of_asking_that_stop_apart_are_told_and_read_again_apart(tmp_path: 
     asked = [len(task.answered) for task in result.tasks]
     assert min(asked) < max(asked) == 120
     assert any(f"demo_questions@letters {min(asked)} to 120 of 120" in notice for notice in result.notices)
-    message = (
-        "the intervals in the table and the errors and intervals over prompts, seeds, orders and draws do not hold"
-    )
+    message = "intervals in the table and the errors and intervals over prompts, seeds, orders and draws are not valid"
     assert any(message in notice for notice in result.notices)
     again = rescore(result.run_id, store=tmp_path / "s.db")
     assert [len(task.answered) for task in again.tasks] == asked

@@ -17,7 +17,7 @@ from assay.core.errors import ModelError
 from assay.core.requests import HEAD_KINDS, Generation, Loglikelihood, Request
 from assay.core.responses import Failure
 from assay.core.results import RunResult
-from assay.core.variance_axes import TaskVariance
+from assay.studies.variance.values import TaskVariance
 from assay.testing.scripted import ScriptedModel
 
 # Right (1) or wrong (0), by document and seed. Sums of squares: documents 1, seeds 1/2, the rest 1/2.
@@ -282,7 +282,7 @@ def test_a_document_that_failed_somewhere_is_left_out_of_the_table(folder: Path)
 def test_a_metric_that_is_no_mean_is_not_taken_apart(folder: Path) -> None:
     path = write(folder, metric_list=[{"metric": "mcc"}])
     found = only(evaluate("ngram", path, store=":memory:", num_fewshot=2, fewshot_seeds=2))
-    assert found.parts is None and found.reason == "the metric is no mean over documents"
+    assert found.parts is None and found.reason == "the metric is not a mean over documents"
     assert set(found.axes[0].scores) == {"1234", "1235"}
 
 
@@ -337,7 +337,7 @@ def test_a_head_that_sees_no_list_is_refused(cities: str) -> None:
 
 def test_one_document_has_no_error(folder: Path) -> None:
     found = only(evaluate("ngram", write(folder), store=":memory:", num_fewshot=2, fewshot_seeds=2, limit=1))
-    assert (found.parts, found.reason) == (None, "one document says nothing of others")
+    assert (found.parts, found.reason) == (None, "one document gives no variance")
 
 
 def test_documents_in_clusters_are_counted_by_clusters(folder: Path) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import DataError, OutputError, UserError
-from assay.core.prompt_axes import PromptAxis
 from assay.report.figures.plots import PromptColumn, prompt_chart
 from assay.report.figures.sheet import check_figure
 from assay.studies.variance.prompt_figure import write_prompt_figure
+from assay.studies.variance.values import PromptAxis
 
 pytest.importorskip("matplotlib")
 SVG = "{http://www.w3.org/2000/svg}"

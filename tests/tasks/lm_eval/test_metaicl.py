@@ -14,7 +14,7 @@ from assay.core.errors import DataError, UserError
 from assay.core.requests import Demonstrated, Generation, Instance, Loglikelihood
 from assay.core.specs import ChatSpec, MetricSpec, TaskOptions
 from assay.tasks.lm_eval.task import LmEvalTask
-from assay.tasks.lm_eval.variants.style import in_style
+from assay.tasks.lm_eval.variants.style_variants import in_style
 from assay.tasks.styles import find_style
 
 Make = Callable[..., LmEvalTask]

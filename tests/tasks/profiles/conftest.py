@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from assay.options.specification import make_spec
 from assay.run.resolve import resolve_tasks
-from assay.settings import make_spec
 from assay.tasks.catalog import Catalog
 from assay.tasks.selection import Selection
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from assay.core.errors import DataError, UserError
+from assay.options.specification import make_spec
 from assay.run.open_model import arguments_like, arguments_notices
-from assay.settings import make_spec
 from assay.tasks.profiles.parse import find_profile, profile_names
 
 Write = Callable[..., Path]

@@ -8,8 +8,8 @@ import pytest
 
 from assay.core.errors import UserError
 from assay.core.specs import LM_EVAL
+from assay.options.specification import make_spec
 from assay.run.resolve import known_names
-from assay.settings import make_spec
 from assay.tasks.profiles.apply import check_metrics
 from assay.tasks.profiles.parse import find_profile, profile_names, read_profile
 

@@ -253,7 +253,7 @@ def test_helm_leaves_the_texts_of_hellaswag_as_they_are(
 
 def test_olmes_cleans_hellaswag_its_own_way(write_task: Callable[..., Any], select: Callable[..., Any]) -> None:
     row = {"activity_label": "Home", "ctx_a": "[header] How to dust. [title] Begin. [step] Wipe.", "ctx_b": ""}
-    write_task("hellaswag", test=[{**row, "endings": ["[step] Rest.", "EarlyStop. [title] End."], "label": "0"}])
+    write_task("hellaswag", test=[{**row, "endings": ["[step] Rest.", "Stop. [title] End."], "label": "0"}])
     letters, cloze = select("hellaswag", "olmes", num_fewshot=0).tasks
     # One full stop before a title, and the blank of an empty ctx_b before a line end.
     begin = "Home: How to dust. Begin. Wipe."

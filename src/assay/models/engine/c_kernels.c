@@ -1,7 +1,7 @@
-/* Inner loops of the engine for float32 on a CPU, each one pass over its memory where torch takes several.
+/* C kernels of the engine for float32 on a CPU; each makes one pass over memory where torch makes several.
 
-   Compiled on first use by c_kernels.py, which also says what each function is given. Sums run in as many lanes as the
-   machine has; nothing relies on finite numbers, so that NaN stays NaN. */
+   Compiled on first use by c_kernels.py, which documents the arguments of each function. Sums use all vector lanes of the
+   machine; nothing relies on finite numbers, so NaN stays NaN. */
 
 #include <math.h>
 #include <omp.h>
@@ -10,12 +10,12 @@
 
 #ifdef __AVX512F__
 #define LANES 16
-#define WIDE 4 /* vectors that are summed side by side */
+#define WIDE 4 /* vectors summed in parallel */
 #else
 #define LANES 8
 #define WIDE 2
 #endif
-#define ROWS 4 /* rows that are read side by side */
+#define ROWS 4 /* rows processed in parallel */
 
 typedef float vec __attribute__((vector_size(LANES * 4), aligned(4)));
 typedef int32_t whole __attribute__((vector_size(LANES * 4), aligned(4)));
@@ -25,14 +25,14 @@ static inline void store(float *to, vec numbers) { *(vec *)to = numbers; }
 static inline vec all(float number) { return (vec){0} + number; }
 static inline vec choose(whole where, vec yes, vec no) { return (vec)((where & (whole)yes) | (~where & (whole)no)); }
 static inline int up_to(int count, int step) { return (count + step - 1) / step * step; }
-/* Numbers from line to line: an odd number of vectors, so that lines do not fall on the same places of the cache. */
+/* Row stride: an odd number of vectors, so that rows do not map to the same cache sets. */
 static inline int step_of(int count) { return (up_to(count, LANES) / LANES | 1) * LANES; }
 
-/* exp by Cephes' polynomial, to about one unit of the last digit; flushed to exp(-87) below, to exp(88) above. */
+/* exp by Cephes' polynomial, accurate to about 1 ulp; clamped to exp(-87) and exp(88). */
 static inline vec exp_of(vec x)
 {
     x = choose(x < -87.0f, all(-87.0f), choose(x > 88.0f, all(88.0f), x));
-    vec n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* rounds to a whole number */
+    vec n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* rounds to an integer */
     vec r = x - n * 0.693359375f + n * 2.12194440e-4f;     /* log 2 in two parts */
     vec p = all(1.9875691500e-4f);
     p = p * r + 1.3981999507e-3f;
@@ -61,7 +61,7 @@ static inline float largest_of(vec numbers)
     return largest;
 }
 
-/* gate becomes silu(gate) * up. */
+/* gate = silu(gate) * up, in place. */
 void gate_up(float *gate, const float *up, int64_t count)
 {
     int64_t full = count / LANES;
@@ -74,7 +74,7 @@ void gate_up(float *gate, const float *up, int64_t count)
         gate[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
 }
 
-/* Each row by its root mean square, times the weights. */
+/* RMS norm of each row, times the weights. */
 void norm(const float *given, const float *weight, float *to, int64_t rows, int64_t width, float small)
 {
 #pragma omp parallel for schedule(static)
@@ -94,13 +94,13 @@ void norm(const float *given, const float *weight, float *to, int64_t rows, int6
     }
 }
 
-/* Numbers by row and head; those of one row and head lie side by side. */
+/* A tensor strided by row and head; contiguous within a head. */
 typedef struct {
     const float *data;
     int64_t row, head;
 } lines;
 
-/* Rotary positions: pairs half a head apart are turned by their angle. Results lie as what is given. */
+/* Rotary position embedding: rotates pairs half a head apart. Same memory layout as the input. */
 void rotate(lines given, const float *cosines, const float *sines, float *to, int64_t rows, int64_t heads, int64_t width)
 {
     int64_t half = width / 2;
@@ -117,7 +117,7 @@ void rotate(lines given, const float *cosines, const float *sines, float *to, in
         }
 }
 
-/* The largest of each line, and the sum of exp(number - shift), where shift is the largest, or 0 if that is infinite. */
+/* Row maxima, and sums of exp(x - shift), where shift is the maximum, or 0 if it is infinite. */
 void exp_sums(const float *logits, int64_t rows, int64_t width, float *largest, double *sums)
 {
 #pragma omp parallel for schedule(static)
@@ -147,13 +147,13 @@ void exp_sums(const float *logits, int64_t rows, int64_t width, float *largest, 
     }
 }
 
-/* Tiles: some rows of a pack each, and the keys that they look at. */
+/* Tiles: some rows of a pack each, and the keys that they attend to. */
 typedef struct {
     int32_t count, most_keys;
-    const int32_t *starts, *rows;     /* first row and number of rows, of each tile */
-    const int32_t *keys, *keys_at;    /* keys of all tiles, and where each tile's begin; one more at the end */
-    const uint8_t *allowed;           /* for each tile its rows times its keys: whether the row looks at the key */
-    const int64_t *allowed_at;        /* where each tile's begin */
+    const int32_t *starts, *rows;     /* first row and number of rows of each tile */
+    const int32_t *keys, *keys_at;    /* keys of all tiles, and start offsets; one more at the end */
+    const uint8_t *allowed;           /* for each tile, rows x keys: whether the row attends to the key */
+    const int64_t *allowed_at;        /* start offsets */
 } table;
 
 typedef struct {
@@ -161,25 +161,25 @@ typedef struct {
     float *output;        /* rows, heads, width */
     float *weight;        /* heads, rows; or null */
     int64_t all_rows;     /* rows of the pack */
-    int32_t heads, kv_heads;  /* heads of queries, and of keys */
-    int32_t width, length; /* numbers of a head, tokens on the path: keys from there on are rows of the pack */
+    int32_t heads, kv_heads;  /* query heads, key-value heads */
+    int32_t width, length; /* head size, tokens on the path: keys from there on are rows of the pack */
     float scale;
-} asked;
+} arguments;
 
-/* What a thread keeps for one tile and one head of keys. */
+/* Scratch memory of a thread for one tile and one key-value head. */
 typedef struct {
-    float *keys;          /* `width` lines of `step` numbers: the tile's keys on end */
-    float *scores;        /* ROWS lines of `step` numbers */
+    float *keys;          /* `width` rows of `step` values: the tile's keys, transposed */
+    float *scores;        /* ROWS rows of `step` values */
     const float **values; /* one per key */
     int step;
-} desk;
+} workspace;
 
-static void fetch(const asked *a, const int32_t *keys, int count, int head, desk *d)
+static void fetch(const arguments *a, const int32_t *keys, int count, int head, workspace *d)
 {
     for (int low = 0; low < count; low += LANES) {
         const float *from[LANES];
         for (int n = 0; n < LANES; n++) {
-            int64_t at = keys[low + n < count ? low + n : low]; /* a key again where there is none: nobody sees it */
+            int64_t at = keys[low + n < count ? low + n : low]; /* padding repeats a key, which no row attends to */
             int known = at < a->length;
             const lines *key = known ? &a->path_key : &a->key, *value = known ? &a->path_value : &a->value;
             at -= known ? 0 : a->length;
@@ -193,7 +193,7 @@ static void fetch(const asked *a, const int32_t *keys, int count, int head, desk
 }
 
 /* Scores of `ROWS` queries and the first `count` keys, a multiple of LANES. */
-static void score(const float *const query[ROWS], int width, float scale, int count, desk *d)
+static void score(const float *const query[ROWS], int width, float scale, int count, workspace *d)
 {
     int j = 0;
     for (; j + WIDE * LANES <= count; j += WIDE * LANES) {
@@ -216,8 +216,8 @@ static void score(const float *const query[ROWS], int width, float scale, int co
     }
 }
 
-/* Scores become exp(score - largest), 0 where not allowed; gives their sum. */
-static float soften(float *scores, const uint8_t *allowed, int seen, int count, float *largest)
+/* Replaces scores by exp(score - largest), 0 where masked; returns their sum. */
+static float exponentiate(float *scores, const uint8_t *allowed, int seen, int count, float *largest)
 {
     for (int j = 0; j < seen; j++)
         scores[j] = allowed[j] ? scores[j] : -INFINITY;
@@ -236,8 +236,8 @@ static float soften(float *scores, const uint8_t *allowed, int seen, int count, 
     return sum_of(sum);
 }
 
-/* Values by their shares, for `ROWS` rows. */
-static void blend(const desk *d, int seen, int width, const float total[ROWS], float *const to[ROWS])
+/* Weighted sum of the values, for `ROWS` rows. */
+static void weighted_sum(const workspace *d, int seen, int width, const float total[ROWS], float *const to[ROWS])
 {
     int i = 0;
     for (; i + WIDE * LANES <= width; i += WIDE * LANES) {
@@ -267,17 +267,17 @@ static void blend(const desk *d, int seen, int width, const float total[ROWS], f
         }
 }
 
-/* What the rows of one tile see through one head of keys, a few rows at a time. */
-static void attend_tile(const table *t, const asked *a, int tile, int head, desk *d)
+/* Attention of one tile and one key-value head, a few rows at a time. */
+static void attend_tile(const table *t, const arguments *a, int tile, int head, workspace *d)
 {
     int count = t->keys_at[tile + 1] - t->keys_at[tile], rows = t->rows[tile], group = a->heads / a->kv_heads;
     const uint8_t *allowed = t->allowed + t->allowed_at[tile];
     d->step = step_of(count);
     fetch(a, t->keys + t->keys_at[tile], count, head, d);
     for (int low = 0; low < rows; low += ROWS) {
-        int seen = 0, row[ROWS]; /* keys up to the last that any of the rows looks at */
+        int seen = 0, row[ROWS]; /* keys up to the last that any row attends to */
         for (int r = 0; r < ROWS; r++) {
-            row[r] = low + r < rows ? low + r : rows - 1; /* the last row again where there is none */
+            row[r] = low + r < rows ? low + r : rows - 1; /* padding repeats the last row */
             int end = count;
             while (end > seen && !allowed[(int64_t)row[r] * count + end - 1])
                 end--;
@@ -293,22 +293,22 @@ static void attend_tile(const table *t, const asked *a, int tile, int head, desk
             }
             score(query, a->width, a->scale, up_to(seen, LANES), d);
             for (int r = 0; r < ROWS; r++) {
-                total[r] = soften(d->scores + r * d->step, allowed + (int64_t)row[r] * count, seen, up_to(seen, LANES), &largest);
+                total[r] = exponentiate(d->scores + r * d->step, allowed + (int64_t)row[r] * count, seen, up_to(seen, LANES), &largest);
                 if (a->weight)
                     a->weight[h * a->all_rows + t->starts[tile] + row[r]] = largest + logf(total[r]);
             }
-            blend(d, seen, a->width, total, to);
+            weighted_sum(d, seen, a->width, total, to);
         }
     }
 }
 
-/* What the rows of all tiles see; 1 when there is no memory for it. */
-int32_t attend(const table *t, const asked *a)
+/* Attention of all tiles; returns 1 if out of memory. */
+int32_t attend(const table *t, const arguments *a)
 {
     int step = step_of(t->most_keys), failed = 0;
 #pragma omp parallel reduction(| : failed)
     {
-        desk d = {malloc(sizeof(float) * step * a->width), malloc(sizeof(float) * step * ROWS),
+        workspace d = {malloc(sizeof(float) * step * a->width), malloc(sizeof(float) * step * ROWS),
                   malloc(sizeof(float *) * step), step};
         failed = !d.keys || !d.scores || !d.values;
 #pragma omp for schedule(dynamic, 1)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from assay.core.reliability import Reliability
 from assay.report.figures.sheet import BLUE, DASHES, GREY, MUTED, PALE, RED, LegendKey, counted, paler, sheet
 from assay.report.safe_names import shortened
+from assay.stats.calibration import CoveragePoint, ReliabilityBin
 from assay.stats.means import wilson_interval
 
 if TYPE_CHECKING:
@@ -16,6 +16,17 @@ if TYPE_CHECKING:
 
 _ROW_HEIGHT = 3.3  # inches
 _NAME_LETTERS = 38
+
+
+class Reliability(Protocol):
+    """What a row of panels shows: `n` documents, bins of equal mass, and accuracy by coverage."""
+
+    @property
+    def n(self) -> int: ...
+    @property
+    def bins(self) -> Sequence[ReliabilityBin]: ...
+    @property
+    def curve(self) -> Sequence[CoveragePoint]: ...
 
 
 def reliability_figure(tasks: Mapping[str, Reliability], path: str | Path, title: str) -> None:

@@ -33,6 +33,7 @@ class MetricDefinition:
         gives_many: whether its value is a mapping of several values, each reported under its own name.
         over_draws: whether it uses all draws of a question, each scored by another metric.
         span: lowest and highest possible value of a document; None if unbounded or unknown.
+        code: hash of the source of a metric that a program added with `@assay.metric`; None for all others.
     """
 
     name: str
@@ -44,6 +45,7 @@ class MetricDefinition:
     gives_many: bool = False
     over_draws: bool = False
     span: tuple[float, float] | None = None
+    code: str | None = None
 
 
 # Range of values of documents that are right, wrong or partly right.

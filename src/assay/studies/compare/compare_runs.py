@@ -16,7 +16,6 @@ from assay.core.recorded_values import BYPASS, CUSTOM, DocumentValues
 from assay.core.scores import Estimate
 from assay.core.variance_axes import task_family
 from assay.stats.bootstrap import smallest_p
-from assay.stats.pooled import group_estimate
 from assay.store.run_records import FINISHED, RunRecord
 from assay.studies.compare.caveats import bounds_of, pair_remarks
 from assay.studies.compare.comparability import Overlap, RecordedTask, cluster_differences, differences
@@ -31,7 +30,6 @@ from assay.studies.paired.differences import (
     with_adjusted_intervals,
 )
 from assay.studies.paired.matching import MatchedPair, SystemEntry, match_documents
-from assay.studies.paired.over_tasks import overall_scores
 from assay.studies.paired.paired_values import (
     ALL,
     STYLE,
@@ -525,7 +523,7 @@ def _concluded(
             "metrics, or use --baseline"
         )
     firsts = [own for group, own in zip(groups, found, strict=True) if group.is_first]
-    overall = overall_scores(context.options, firsts)
+    overall = _overall_scores(context.options, firsts)
     tables = [*_tables(systems, groups, pairs), *_overall_table(systems, groups, overall)]
     return RunComparison(
         wish=context.options,
@@ -538,6 +536,15 @@ def _concluded(
         verdict=conclusion(pairs, overall),
         uncompared=tuple(context.uncompared),
     )
+
+
+def _overall_scores(options: CompareOptions, columns: Sequence[Sequence[PairedComparison]]) -> list[OverallScore]:
+    """Every pair over all tasks; nothing for a single task."""
+    if len(columns) < 2:
+        return []
+    from assay.studies.paired.over_tasks import overall_scores
+
+    return overall_scores(options, columns)
 
 
 def _is_beyond_resolution(pair: PairedScore, group: _MetricGroup, alpha: float) -> bool:
@@ -575,6 +582,8 @@ def _overall_table(
 
 def _mean(groups: Sequence[_MetricGroup], label: str) -> Estimate:
     """Mean with every task counted once; variants of one task share their documents."""
+    from assay.stats.pooled import group_estimate
+
     estimates = [group.entries[label].estimate for group in groups]
     families = [task_family(group.title) for group in groups]
     return group_estimate(estimates, [estimate.n for estimate in estimates], False, families)

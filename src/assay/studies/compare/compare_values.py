@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from assay.core.tabular import Row, Tabular
 from assay.studies.paired.paired_values import CompareOptions, OverallScore, PairedScore, RankTable
 
 
@@ -34,7 +35,7 @@ class Uncompared:
 
 
 @dataclass(frozen=True, slots=True)
-class RunComparison:
+class RunComparison(Tabular):
     """Two or more runs compared.
 
     Attributes:
@@ -58,6 +59,27 @@ class RunComparison:
     notices: tuple[str, ...]
     verdict: str
     uncompared: tuple[Uncompared, ...] = ()
+
+    def to_dicts(self) -> list[Row]:
+        """One row per pair of runs, task and metric."""
+        return [
+            {
+                "task": pair.task,
+                "metric": pair.metric,
+                "filter": pair.filter,
+                "first": pair.first,
+                "second": pair.second,
+                "n": pair.n,
+                "difference": pair.difference.value,
+                "low": pair.difference.low,
+                "high": pair.difference.high,
+                "test": pair.test,
+                "p": pair.p,
+                "adjusted_p": pair.adjusted,
+                "verdict": pair.verdict,
+            }
+            for pair in self.pairs
+        ]
 
     def is_worse(self, margin: float | None = None) -> bool:
         """Whether any pair fails, or something could not be compared: nothing is known of that."""

@@ -5,12 +5,16 @@ Takes a task as posed and what is assumed of two runs on it, gives the documents
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from assay.core.detect_options import DetectOptions
 from assay.core.errors import Fault, UserError
+from assay.core.protocols import Model
 from assay.core.specs import MetricSpec
 from assay.run.build import BuiltTask
+from assay.run.forecast import PlanReport, plan_report
+from assay.run.session import Session, prepared
 from assay.scoring.metrics.aggregations import MEAN_AGGREGATIONS
 from assay.scoring.registry import METRICS, metric_definition
 from assay.stats.power import (
@@ -21,6 +25,7 @@ from assay.stats.power import (
     minimum_detectable_effect,
     outcomes_needed,
 )
+from assay.tasks.selection import Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,24 @@ class Detection:
     available: int
     is_enough: bool | None
     detectable: float | None
+
+
+def forecast_detection(
+    session: Session, tasks: Sequence[Wanted], model: Model | None, detect: DetectOptions
+) -> PlanReport:
+    """The plan of a run that says of every task whether its documents suffice to detect a difference.
+
+    Args:
+        session: the run.
+        tasks: names or task objects.
+        model: opened already, or None for the one that the run names.
+        detect: the difference between two runs, and what is assumed about them.
+    """
+    check_detection(detect)
+    with prepared(session, tasks, model) as (setup, built, plan):
+        report = plan_report(session, setup.model, built, plan)
+        own = [replace(task, detection=detection(item, detect)) for task, item in zip(report.tasks, built, strict=True)]
+    return replace(report, detect=detect, tasks=tuple(own))
 
 
 def check_detection(detect: DetectOptions) -> None:

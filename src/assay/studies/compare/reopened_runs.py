@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from assay.core.requests import Generation, Instance, Loglikelihood, untruncated_prompt
 from assay.run.manifest import right_answer
-from assay.run.predictions import gold_choices_of, predictions_of
 from assay.studies.compare.comparability import Overlap
 from assay.studies.paired.differences import label_agreement
 from assay.studies.paired.paired_values import Agreement, PairedScore
+from assay.studies.paired.predictions import gold_choices_of, predictions_of
 from assay.studies.paired.recorded_tasks import ReopenedTask, main_requests, paired_documents
 
 # The question is at the end, after the few-shot examples.

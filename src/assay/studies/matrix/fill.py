@@ -18,26 +18,24 @@ from assay.core.scores import MetricResult, sum_denominators
 from assay.core.specs import GroupSpec
 from assay.core.variance_axes import task_family
 from assay.run.events import Listener, StageStarted
-from assay.run.notices import LIMITED
+from assay.run.many import EvaluatedModel, SharedTasks
 from assay.run.open_model import opened_model
 from assay.run.resolve import (
     check_model,
     check_tasks,
     checked_scorers,
-    open_catalog,
-    resolve_tasks,
     tasks_for_model,
-    with_metrics,
 )
 from assay.run.session import Session, run
 from assay.run.train import fit
 from assay.scoring.aggregate import aggregate_groups, document_clusters, leaf_tasks
 from assay.scoring.scorers.choice_methods import METHODS
 from assay.store.store import Store
+from assay.studies.analyses import new_session
 from assay.studies.matrix.columns import shown_cells
 from assay.studies.matrix.matrix_analysis import make_matrix
 from assay.studies.matrix.matrix_values import Matrix, MatrixCell, MissingCell, ModelRun
-from assay.studies.methods.evaluate_methods import EvaluatedModel
+from assay.studies.notices.task_notices import LIMITED
 from assay.studies.paired.several_models import named_notices, random_accuracy, run_notices
 from assay.tasks.selection import Selection, Wanted
 
@@ -82,10 +80,8 @@ def fill_matrix(
         listener: receives the events.
     """
     # Faults of tasks concern all models alike: they are raised before any model is opened.
-    catalog = open_catalog(evaluated_models[0].spec.include_path)
-    selections = [
-        with_metrics(resolve_tasks(item.spec, tasks, catalog), item.spec.options) for item in evaluated_models
-    ]
+    shared = SharedTasks()
+    selections = [shared.select(item.spec, tasks) for item in evaluated_models]
     check_tasks(selections[0].tasks, evaluated_models[0].spec.options)
     checked_scorers(selections[0].tasks)
     _check_metrics(metrics, selections[0].tasks)
@@ -94,7 +90,7 @@ def fill_matrix(
     for place, (evaluated_model, selection) in enumerate(zip(evaluated_models, selections, strict=True), 1):
         listener(StageStarted("model", f"{evaluated_model.label} ({place} of {len(evaluated_models)})"))
         make = _row if evaluated_model.fit is None else _fitted_row
-        rows.append(make(evaluated_model, selection, units, Session(evaluated_model.spec, store, listener)))
+        rows.append(make(evaluated_model, selection, units, new_session(evaluated_model.spec, store, listener)))
     names = [unit.name for unit in units]
     shown = shown_cells(names, [cell for row in rows for cell in row.cells], metrics)
     notices = named_notices(
@@ -230,7 +226,7 @@ def _trained(
     )
     part = replace(selection, tasks=tasks)
     asked = EvaluatedModel(evaluated_model.label, own)
-    return _row(asked, part, units, Session(own, session.store, session.listener))
+    return _row(asked, part, units, new_session(own, session.store, session.listener))
 
 
 def _evaluated_run(tasks: Sequence[Task], model: Model, session: Session, is_whole: bool) -> RunResult:

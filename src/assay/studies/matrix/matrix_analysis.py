@@ -93,7 +93,9 @@ def _columns(task: str, cells: Sequence[MatrixCell]) -> list[MatrixColumn]:
         by_key.setdefault(cell.key, []).append(cell)
     own = sorted(by_key.values(), key=len, reverse=True)
     if not own:
-        return [MatrixColumn(task, "–", "none", None, None, False)]
+        return [
+            MatrixColumn(name=task, metric="–", filter="none", higher_is_better=None, baseline=None, is_share=False)
+        ]
     return [_column(cells, is_main=place == 0, is_split=len(own) > 1) for place, cells in enumerate(own)]
 
 
@@ -105,7 +107,14 @@ def _column(cells: Sequence[MatrixCell], is_main: bool, is_split: bool) -> Matri
     is_share = first.higher_is_better is True and all(0 <= value <= 1 for value in values)
     is_share = is_share and first.metric not in _OTHER_SCALES
     baseline = known[0] if len(known) == len(cells) else None
-    return MatrixColumn(*first.key, first.higher_is_better, baseline, is_share, is_main, is_split)
+    return MatrixColumn(
+        *first.key,
+        higher_is_better=first.higher_is_better,
+        baseline=baseline,
+        is_share=is_share,
+        is_main=is_main,
+        is_split=is_split,
+    )
 
 
 def _comparable_cells(cells: Sequence[MatrixCell]) -> Cells:

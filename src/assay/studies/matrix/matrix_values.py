@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from assay.core.results import RequestCounts
 from assay.core.scores import Denominators, Estimate, FailureBounds
-from assay.run.model_list import CheckpointStep
+from assay.core.tabular import Row, Tabular
+from assay.run.many import CheckpointStep
 from assay.stats.correlation import Correlation
 from assay.stats.ranking import Average, RankRange
 from assay.studies.paired.paired_values import Comparison
@@ -196,7 +197,7 @@ class CorrelationPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(Tabular):
     """Everything that a matrix found.
 
     Attributes:
@@ -227,6 +228,21 @@ class Matrix:
     runs: tuple[ModelRun, ...] = ()
     steps: Mapping[str, CheckpointStep] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+
+    def to_dicts(self) -> list[Row]:
+        """One row per model and column that has a score."""
+        return [
+            {
+                "model": cell.model,
+                "task": cell.task,
+                "metric": cell.metric,
+                "filter": cell.filter,
+                **{name: getattr(cell.estimate, name) for name in ("value", "stderr", "low", "high", "n")},
+                "baseline": cell.baseline,
+                "relative": cell.relative,
+            }
+            for cell in self.cells
+        ]
 
     def cell(self, model: str, task: str, metric: str | None = None) -> MatrixCell | None:
         """The cell of a model and a task; None for a gap. Of several, that of the metric, or of the first column."""

@@ -9,17 +9,16 @@ from typing import Any
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.formats import as_multiple_choice
 from assay.core.packages import RequiredPackage
-from assay.core.protocols import Model, Task
+from assay.core.protocols import HasFormat, Task
 from assay.core.requests import HEAD_KINDS, Instance, Request
 from assay.core.responses import Failure
 from assay.core.results import AnsweredDocument, RunResult, TaskResult
 from assay.core.scores import MetricResult, Sample
 from assay.core.specs import NULL_PROMPTS, GroupSpec, MetricSpec, PipelineSpec, RunSpec, Scoring
-from assay.core.training import FitSpec
 from assay.run.events import Listener
-from assay.run.model_list import CheckpointStep
+from assay.run.many import EvaluatedModel
 from assay.run.resolve import open_catalog, resolve_tasks
-from assay.run.session import Session, run
+from assay.run.session import run
 from assay.scoring.aggregate import aggregate_task, document_clusters, leaf_tasks
 from assay.scoring.scorers.choice_methods import METHODS
 from assay.scoring.scorers.choice_orders import majority_choice, rotated_answers, rotated_view
@@ -28,10 +27,10 @@ from assay.stats.clustered import clustered_mean
 from assay.stats.means import mean_estimate
 from assay.stats.pooled import group_estimate
 from assay.store.store import Store
+from assay.studies.analyses import new_session
 from assay.studies.methods import methods_analysis as analysis
 from assay.studies.methods.methods_values import NO_PREDICTION, ChoiceQuestion, MethodsCell, MethodsStudy
 from assay.studies.paired.several_models import named_notices, random_accuracy, run_notices
-from assay.tasks.lm_eval.task import LmEvalTask
 from assay.tasks.selection import Wanted
 from assay.tasks.styles import OWN, find_style
 
@@ -49,27 +48,6 @@ _DIAGNOSTICS = (
     "rotation_all",
     "rotation_vote",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluatedModel:
-    """A model of a methods study or matrix.
-
-    Attributes:
-        label: its short name.
-        spec: its run.
-        model: the model itself where one was given.
-        step: its place in a training run.
-        fit: how it is trained first; None for a model that is evaluated as it is.
-        fits_together: whether it is trained once on all tasks, and not for every column by itself.
-    """
-
-    label: str
-    spec: RunSpec
-    model: Model | None = None
-    step: CheckpointStep | None = None
-    fit: FitSpec | None = None
-    fits_together: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +105,7 @@ def study_methods(
     units = _units(selection.tasks, selection.groups)
     runs = {}
     for evaluated_model in evaluated_models:
-        session = Session(evaluated_model.spec, store, listener, needs=needs)
+        session = new_session(evaluated_model.spec, store, listener, needs)
         runs[evaluated_model.label] = run(session, selection.tasks, evaluated_model.model)
         _check_likelihoods(runs[evaluated_model.label], evaluated_model.label)
     by_name = {task.card.name: task for task in selection.tasks}
@@ -229,7 +207,9 @@ def _questions(result: TaskResult, task: Task, known: Mapping[str, ChoiceQuestio
         key = _document_key(result, item)
         if not item.instance.choices or key in known:
             continue
-        read = task.question(item.document) if isinstance(task, LmEvalTask) else None
+        # The choices of a task in a style may be letters; its question has their texts.
+        is_varied = task.card.variant is not None
+        read = task.question(item.document) if is_varied and isinstance(task, HasFormat) else None
         asked = as_multiple_choice(read) if read is not None else None
         texts = asked.choices if asked is not None else item.instance.choices
         found[key] = ChoiceQuestion(item.instance.gold_indices, tuple(map(len, texts)))

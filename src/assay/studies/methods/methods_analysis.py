@@ -67,7 +67,15 @@ def _spread(names: tuple[str, str, str | None], cells: Sequence[MethodsCell], se
     stands_alone = all(cell.clusters is None for cell in cells)
     p = paired.cochran_q(rows).p if is_binary and stands_alone and common else None
     chance = chance_spread(rows, _shared_clusters(cells[0], common), seed)
-    return Spread(*names, scores[highest] - scores[lowest], lowest, highest, p, len(common), chance)
+    return Spread(
+        *names,
+        delta=scores[highest] - scores[lowest],
+        lowest=lowest,
+        highest=highest,
+        p=p,
+        n=len(common),
+        chance=chance,
+    )
 
 
 def _shared_clusters(cell: MethodsCell, documents: Sequence[str]) -> list[str] | None:

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.errors import UserError
-from assay.core.variance_axes import DOCUMENT, ORDER, PROMPT, SEED, Decomposition, base_name
+from assay.core.variance_axes import DOCUMENT, ORDER, PROMPT, SEED, base_name
+from assay.stats.variance import Decomposition, decompose
 from assay.studies.paired.differences import PairedComparison
 
 # With fewer levels of an axis the error over other levels is itself known too badly.
@@ -119,7 +120,6 @@ def _decomposed(
     items: Sequence[PairedComparison], variants: Sequence[dict[str, str]], axes: Sequence[str], random: Sequence[str]
 ) -> Decomposition | None:
     """The differences by document and level of each random axis, the others averaged; None where levels are missing."""
-    from assay.stats.variance import decompose
 
     levels = {axis: list(dict.fromkeys(variant.get(axis) for variant in variants)) for axis in axes}
     if math.prod(map(len, levels.values())) != len(items):

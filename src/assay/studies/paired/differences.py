@@ -126,23 +126,20 @@ def _paired_comparison(
     is_share = better is not False and is_bounded
     least, needed, requested = _power_analysis(match, found, is_share, options)
     wins, losses, ties = found.counts or (None, None, None)
-    head = (
-        recorded.task,
-        recorded.metric,
-        recorded.filter,
-        better,
-        is_share,
-        match.first.label,
-        match.second.label,
-        n,
-        left,
-    )
     score = PairedScore(
-        *head,
-        match.scores,
-        found.difference,
-        found.test,
-        found.p,
+        task=recorded.task,
+        metric=recorded.metric,
+        filter=recorded.filter,
+        higher_is_better=better,
+        is_share=is_share,
+        first=match.first.label,
+        second=match.second.label,
+        n=n,
+        left_out=left,
+        scores=match.scores,
+        difference=found.difference,
+        test=found.test,
+        p=found.p,
         wins=wins,
         losses=losses,
         ties=ties,
@@ -289,9 +286,17 @@ class _MeanDifference:
         agreed = self._agreement(wins, losses) if binary else None
         counts = (wins, losses, n - wins - losses)
         one, other = self.match.scores
-        correlated = _correlated(one.stderr, other.stderr, error)
+        unpaired, correlation = _correlated(one.stderr, other.stderr, error)
         return _TestResult(
-            difference, test, p, self._ends((wins, losses), test, error), counts, spread, *correlated, agreed
+            difference=difference,
+            test=test,
+            p=p,
+            ends=self._ends((wins, losses), test, error),
+            counts=counts,
+            spread=spread,
+            unpaired=unpaired,
+            correlation=correlation,
+            agreement=agreed,
         )
 
     def _agreement(self, wins: int, losses: int) -> Agreement:
@@ -379,7 +384,8 @@ class _StatisticDifference:
         one, other = self.match.values
         counts = (0, 0, n) if one == other else None
         first, second = (_bootstrap_stderr(own.replicates) for own in self.resampled)
-        return _TestResult(difference, test, p, ends, counts, 0.0, *_correlated(first, second, difference.stderr))
+        unpaired, correlation = _correlated(first, second, difference.stderr)
+        return _TestResult(difference, test, p, ends, counts, unpaired=unpaired, correlation=correlation)
 
 
 def _bootstrap_stderr(replicates: Floats) -> float | None:

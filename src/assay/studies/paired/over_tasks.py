@@ -86,7 +86,18 @@ def overall_scores(options: CompareOptions, columns: Sequence[Sequence[PairedCom
         tasks = tuple(item.score.task for item in pair.items)
         random = tuple(text for own in pair.families for text in own.random)
         fixed = tuple(text for own in pair.families for text in own.fixed)
-        whole = OverallScore(*names, tasks, estimate, p, after, outcome, "", test, random, fixed)
+        whole = OverallScore(
+            *names,
+            tasks=tasks,
+            difference=estimate,
+            p=p,
+            adjusted=after,
+            outcome=outcome,
+            verdict="",
+            test=test,
+            random=random,
+            fixed=fixed,
+        )
         found.append(replace(whole, verdict=overall_sentence(whole, options, len(several))))
     return found
 

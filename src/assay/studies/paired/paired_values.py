@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from assay.core.scores import Estimate
-from assay.stats.ranking import RankRange
+
+if TYPE_CHECKING:
+    from assay.stats.ranking import RankRange
 
 # What may differ between two runs, besides the metrics' values.
 MODEL, SHOTS, STYLE, PROMPTS, SCORING, VERSION = "model", "shots", "style", "prompts", "scoring", "version"
@@ -246,6 +249,8 @@ class RankedSystem:
 
     @property
     def ranks(self) -> RankRange:
+        from assay.stats.ranking import RankRange  # numpy is loaded where a comparison is made, not for its options
+
         return RankRange(self.rank, self.last)
 
 

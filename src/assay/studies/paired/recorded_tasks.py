@@ -12,7 +12,7 @@ from typing import Any
 
 from assay.core.errors import UserError
 from assay.core.identity import document_digest
-from assay.core.protocols import Task
+from assay.core.protocols import Rescorable, Task
 from assay.core.requests import Instance, Request
 from assay.core.responses import Failure
 from assay.core.results import AnsweredDocument, TaskResult
@@ -23,14 +23,13 @@ from assay.run.build import BuiltTask, build_task
 from assay.run.events import Listener
 from assay.run.execute import Executed
 from assay.run.reopen import as_argument, missing_task_objects, object_task_text, recorded_spec, reopen
+from assay.run.resolve import RescoredTask
 from assay.run.score import score_task, scored_task
-from assay.run.scoring_changes import RescoredTask
 from assay.run.session import Session
 from assay.scoring.document_scorer import document_scorer
 from assay.store.run_records import RunRecord
 from assay.store.store import Store
 from assay.studies.paired.paired_values import Score
-from assay.tasks.lm_eval.task import LmEvalTask
 
 _NO_REQUESTS = Executed({}, {}, 0, 0.0)
 
@@ -178,10 +177,9 @@ def _built_for(reopened: ReopenedTask, built: BuiltTask, scoring: Scoring) -> Bu
     own, task = built.task.scoring, built.task
     if set(scoring.nulls) <= set(own.nulls) and (own.reads_prompts or not scoring.reads_prompts):
         return replace(built, task=RescoredTask(task, scoring))
-    if not isinstance(task, LmEvalTask):
+    if not isinstance(task, Rescorable):
         return None
-    changed = LmEvalTask(replace(task.definition, scoring=scoring), task.options)
-    again = build_task(changed, reopened.spec, reopened.record.fingerprint.digest)
+    again = build_task(task.with_scoring(scoring), reopened.spec, reopened.record.fingerprint.digest)
     keys = again.keys.requests
     return again if len(reopened.store.responses.known(keys)) == len(keys) else None
 

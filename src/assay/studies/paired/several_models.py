@@ -36,8 +36,21 @@ def to_comparison(pair: PairedScore | OverallScore, task: str, cell: str) -> Com
     gap = pair.difference
     value, low, high = (None if end is None else -end for end in (gap.value, gap.high, gap.low))
     p, adjusted = (1.0 if found is None else found for found in (pair.p, pair.adjusted))
-    names = (task, cell, pair.first, pair.second)
-    return Comparison(*names, value, low, high, p, adjusted, pair.test, gap.n, gap.clusters, gap.level)
+    return Comparison(
+        task=task,
+        cell=cell,
+        first=pair.first,
+        second=pair.second,
+        difference=value,
+        low=low,
+        high=high,
+        p=p,
+        adjusted=adjusted,
+        test=pair.test,
+        n=gap.n,
+        clusters=gap.clusters,
+        level=gap.level,
+    )
 
 
 def random_accuracy(choices: Iterable[tuple[Collection[int], int]]) -> float | None:

@@ -1,7 +1,7 @@
-"""A run that may stop early: documents in random order, in growing laps, until the answers say enough.
+"""Early stopping: documents in random order, in growing batches (laps), until a stopping rule is met.
 
-Every lap is pose → plan → execute → score under one record. The rules hold however often one looks
-(`assay.stats.sequential`), and depend on the answers alone, so that repeating a command stops at the same document.
+The rules are anytime-valid (`assay.stats.sequential`): they hold after any number of looks. They depend on the answers
+alone, so that repeating a command stops at the same document.
 """
 
 from __future__ import annotations
@@ -9,60 +9,55 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, StoreError, UserError
-from assay.core.protocols import Model, Task
-from assay.core.responses import Failure
-from assay.core.results import Problem, RunResult, TaskResult
-from assay.core.specs import RunSpec
-from assay.core.subsampling import UNTIL_DECIDED, UNTIL_SE, EarlyStop, ReferenceValues, SubsamplingOptions
-from assay.run.build import BuiltTask, build_documents, selected_documents, split_indices
-from assay.run.execute import Executed, execute
-from assay.run.gold_checks import check_golds
-from assay.run.manifest import described_tasks, make_manifest
-from assay.run.plan import RequestPlan
+from assay.core.protocols import Task
+from assay.core.results import Problem, TaskResult
+from assay.core.specs import RunSpec, SubsamplingOptions
+from assay.run.build import BuiltTask, selected_documents, split_indices
+from assay.run.execute import Executed
 from assay.run.resolve import Setup
 from assay.run.score import score_documents, without_score
-from assay.run.session import Session, end_record, make_result, plan_missing, recorded, resolved, score
-from assay.run.trial_scoring import check_scorers
-from assay.scoring.aggregate import aggregate_groups, first_mean_metric
+from assay.run.session import Batch, Session
+from assay.scoring.aggregate import first_mean_metric
 from assay.scoring.document_scorer import DocumentScorer
 from assay.scoring.problems import problem_of
 from assay.stats.means import LEVEL, normal_quantile
 from assay.stats.sampling import random_order
 from assay.stats.sequential import decide, difference_bounds, mean_bounds
-from assay.store.response_table import ResponseWriter
+from assay.studies.sampling.estimates import with_subsample, with_subsample_estimates
 from assay.studies.sampling.references import check_documents, load_references
-from assay.tasks.selection import Wanted
+from assay.studies.sampling.values import UNTIL_DECIDED, UNTIL_SE, EarlyStop, ReferenceValues
 
-# Documents of the first lap, and by how much the documents asked grow with each: small steps stop soon after it is
-# enough, large ones fill the model's batches.
+# Documents of the first lap, and the growth factor of all documents with each further lap: small laps stop soon after
+# the rule is met, large ones fill the model's batches.
 _FIRST_LAP, _GROWTH = 32, 1.25
 
 
 def lap_end(asked: int) -> int:
-    """How many documents will have been asked after the next lap: a pure function of how many were before it."""
+    """How many documents are evaluated after the next lap: a pure function of the number before it."""
     return max(_FIRST_LAP, math.ceil(asked * _GROWTH))
 
 
 @dataclass(slots=True)
 class _TaskState:
-    """A task on its way.
+    """The state of a task between laps.
 
     Attributes:
-        order: its documents, in the order in which they are asked.
-        metric: what the rule looks at.
+        order: its documents, in the order of evaluation.
+        metric: what the rule reads.
         filter: its pipeline.
-        reference: the other run; None for a rule that looks at one.
+        reference: the other run; None for a rule without one.
         is_lower_better: whether the metric counts what is wrong.
         lacking: documents that the other run lacks.
-        asked: how many were asked.
+        asked: how many were evaluated.
         own: values of those that were scored, in order.
         others: the other run's values of the same.
         laps: how many laps were run.
         stop: how it ended; None while it goes on.
-        problem: why its answers cannot be scored, so that no rule can be asked and nothing more is; None otherwise.
+        problem: why its answers cannot be scored, which ends the task; None otherwise.
     """
 
     task: Task
@@ -85,7 +80,7 @@ class _TaskState:
         return self.order[self.asked : lap_end(self.asked)]
 
     def take(self, documents: Sequence[Document], values: Mapping[int, float]) -> None:
-        """Adds the values of a lap, in the order of asking; a document that failed has none."""
+        """Adds the values of a lap, in the order of evaluation; a document that failed has none."""
         self.asked, self.laps = self.asked + len(documents), self.laps + 1
         theirs = {} if self.reference is None else self.reference.values[self.metric, self.filter]
         for document in documents:
@@ -98,62 +93,63 @@ class _TaskState:
             return value
         where = f"task {self.task.card.name}, metric {self.metric}"
         found = f"document {index} has the value {value:g}"
-        raise DataError(Fault(where, found, "values from 0 to 1, which the rules of stopping need", "Choose --metrics"))
+        raise DataError(Fault(where, found, "values from 0 to 1, which stopping rules need", "Choose --metrics"))
 
 
-def run_in_laps(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None) -> RunResult:
-    """A whole run, task by task as long as its rule asks for more. Arguments as in `assay.run.session.run`."""
-    with resolved(session, tasks, model) as setup:
-        states = _task_states(session, setup)
-        digest = setup.model.fingerprint.digest
-        first = [build_documents(one.task, one.next_lap(), session.spec, digest) for one in states]
-        check_golds(first, session.spec)
-        check_scorers(first, setup.scorers)
-        # Until the end the record tells of the first lap, so that a killed run can be read, too.
-        manifest = make_manifest(session.spec, setup.model.fingerprint, first)
-        runs = session.store.runs
-        with recorded(session, setup.model, manifest) as run_id:
-            plan, executed = _laps(session, setup, states)
-            if executed.failures:
-                runs.add_failures(run_id, executed.failures.items())
-            built = [build_documents(one.task, _evaluated_documents(one), session.spec, digest) for one in states]
-            manifest = {**manifest, "tasks": described_tasks(built, session.spec)}
-            runs.describe(run_id, manifest)
-            with session.stage("score"):
-                results = _stopped(score(session, setup, built, executed), states)
-                groups = aggregate_groups(setup.groups, results)
-            result = make_result(session, run_id, setup, plan, executed, results, groups, manifest)
-            return end_record(session, result, built, executed)
+class EarlyStopping:
+    """Batches of documents in random order; every task goes on until its stopping rule is met.
+
+    Args:
+        session: the run.
+        setup: its tasks.
+    """
+
+    def __init__(self, session: Session, setup: Setup) -> None:
+        self._session = session
+        self._states = _task_states(session, setup)
+        self._laps = 0
+
+    def next_batch(self) -> Batch | None:
+        """The next documents of every task that has not stopped; None when all have."""
+        documents = {index: self._states[index].next_lap() for index in self._going()}
+        if not documents:
+            return None
+        self._laps += 1
+        title = f"{self._laps}: {sum(map(len, documents.values())):,} documents"
+        return Batch({index: partial(list, own) for index, own in documents.items()}, title)
+
+    def _going(self) -> list[int]:
+        return [index for index, state in enumerate(self._states) if state.stop is None and state.problem is None]
+
+    def observe(self, built: Sequence[BuiltTask], executed: Executed) -> None:
+        """Scores the answers to a batch and applies the stopping rule."""
+        with self._session.stage("score"):
+            for index, item in zip(self._going(), built, strict=True):
+                _judge(self._states[index], item, self._session, executed)
+
+    def complete(self, built: Sequence[BuiltTask], results: tuple[TaskResult, ...]) -> tuple[TaskResult, ...]:
+        """The results with the documents, bounds and verdict at which each task stopped."""
+        options = self._session.spec.sparing
+        estimated = with_subsample_estimates(built, results, options, {})
+        return tuple(_stopped(result, state) for result, state in zip(estimated, self._states, strict=True))
 
 
-def _evaluated_documents(state: _TaskState) -> list[Document]:
-    """The documents asked about, in the order of the task."""
-    return sorted(state.order[: state.asked], key=lambda document: document.id)
+def _stopped(result: TaskResult, state: _TaskState) -> TaskResult:
+    if state.problem is not None:
+        return without_score(result, state.problem)
+    if result.subsample is None:  # it could not be scored
+        return result
+    return with_subsample(result, replace(result.subsample, stop=state.stop))
 
 
-def _stopped(results: Sequence[TaskResult], states: Sequence[_TaskState]) -> tuple[TaskResult, ...]:
-    found = []
-    for result, state in zip(results, states, strict=True):
-        if state.problem is not None:
-            found.append(without_score(result, state.problem))
-        elif result.subsample is not None:
-            found.append(replace(result, subsample=replace(result.subsample, stop=state.stop)))
-        else:  # it could not be scored
-            found.append(result)
-    return tuple(found)
-
-
-# Before the first lap
+# Before the first batch
 
 
 def _task_states(session: Session, setup: Setup) -> list[_TaskState]:
-    """Every task with its documents in random order; what no rule can be applied to is an error before asking."""
+    """Every task with its documents in random order; one that no rule applies to is an error before the run."""
     other, references = session.spec.sparing.until_decided, {}
     if other is not None:
         references = load_references(session.store, other, setup.tasks, f"--{UNTIL_DECIDED}")
-        # The record keeps the whole name: `last` changes.
-        whole = replace(session.spec.sparing, until_decided=session.store.runs.get(other).id)
-        session.spec = replace(session.spec, sparing=whole)
     return [
         _task_state(task, scorer, session.spec, references.get(task.card.name))
         for task, scorer in zip(setup.tasks, setup.scorers, strict=True)
@@ -163,7 +159,7 @@ def _task_states(session: Session, setup: Setup) -> list[_TaskState]:
 def _task_state(task: Task, scorer: DocumentScorer, spec: RunSpec, reference: ReferenceValues | None) -> _TaskState:
     where, everything = f"task {task.card.name}", task.documents()
     if spec.cluster is not None or task.card.config.get("cluster") is not None:
-        found = "has clusters, and the rules of stopping need documents that stand for themselves"
+        found = "has clusters, and stopping rules need independent documents"
         raise UserError(Fault(where, found, "--sample N", "Leave out --until_se and --until_decided"))
     found_metric = first_mean_metric(task.scoring)
     if found_metric is None:
@@ -178,51 +174,25 @@ def _task_state(task: Task, scorer: DocumentScorer, spec: RunSpec, reference: Re
         known = reference.values.get((metric, pipeline), {})
         order = [document for document in everyone if document.id in known]
         if not order:
-            found = f"has no value of {metric} ({pipeline}) for any document that would be asked"
+            found = f"has no value of {metric} ({pipeline}) for any document of this run"
             raise UserError(Fault(f"--{UNTIL_DECIDED} {reference.run}, {where}", found, "a run with the same metric"))
     lacking = len(everyone) - len(order)
     return _TaskState(task, scorer, order, metric, pipeline, reference, higher_is_better is False, lacking)
 
 
 def _ordered(task: Task, spec: RunSpec) -> list[Document]:
-    """The documents that the run asks at most, in random order; the first n are the sample of n."""
+    """All documents that the run may evaluate, in random order; the first n are the sample of n."""
     place_of = {document.id: index for document, index in zip(task.documents(), split_indices(task), strict=True)}
     chosen = {place_of[document.id]: document for document in selected_documents(task, spec)}
     order = random_order(max(chosen, default=-1) + 1, spec.sparing.seed)
     return [chosen[index] for index in order if index in chosen]
 
 
-# Laps
-
-
-def _laps(session: Session, setup: Setup, states: Sequence[_TaskState]) -> tuple[RequestPlan, Executed]:
-    """Asks lap after lap until every task has stopped; gives what was asked in all."""
-    plans: list[RequestPlan] = []
-    parts: list[Executed] = []
-    while going := [state for state in states if state.stop is None and state.problem is None]:
-        documents = [state.next_lap() for state in going]
-        with session.stage("lap", f"{len(plans) + 1}: {sum(map(len, documents)):,} documents"):
-            built = [
-                build_documents(state.task, own, session.spec, setup.model.fingerprint.digest)
-                for state, own in zip(going, documents, strict=True)
-            ]
-            plan = plan_missing(session, built)
-        # Each lap waits for its answers to be safe: the next must not ask for them again.
-        with (
-            session.stage("execute"),
-            ResponseWriter(session.store.responses, setup.model.fingerprint) as writer,
-        ):
-            executed = execute(plan, setup.model, writer, session.listener)
-        with session.stage("score"):
-            for state, item in zip(going, built, strict=True):
-                _judge(state, item, session, executed)
-        plans.append(plan)
-        parts.append(executed)
-    return _summed(plans, parts)
+# The stopping rules
 
 
 def _judge(state: _TaskState, built: BuiltTask, session: Session, executed: Executed) -> None:
-    """Takes a lap's values and asks the rule. A task that cannot be scored is asked no more, and the others go on."""
+    """Takes the values of a lap and applies the rule. A task that cannot be scored ends, and the others go on."""
     end = state.asked + len(built.documents)
     try:
         _take(state, built, session, executed)
@@ -246,7 +216,7 @@ def _take(state: _TaskState, built: BuiltTask, session: Session, executed: Execu
 
 
 def _stopping_decision(state: _TaskState, sparing: SubsamplingOptions) -> EarlyStop:
-    """What the rule says now."""
+    """The decision of the rule after the last lap."""
     head = (state.asked, len(state.order), state.laps)
     if sparing.until_se is not None:
         bounds = mean_bounds(state.own)
@@ -268,16 +238,3 @@ def _stopping_decision(state: _TaskState, sparing: SubsamplingOptions) -> EarlyS
         other=sparing.until_decided,
         lacking=state.lacking,
     )
-
-
-def _summed(plans: Sequence[RequestPlan], parts: Sequence[Executed]) -> tuple[RequestPlan, Executed]:
-    missing = {key: request for plan in plans for key, request in plan.missing.items()}
-    known = sum(plan.known for plan in plans)
-    works = [work for plan in plans for work in plan.works]
-    plan = RequestPlan(missing, works, sum(plan.posed for plan in plans), len(missing) + known, known)
-    answers = {key: answer for part in parts for key, answer in part.answers.items()}
-    # A request that failed in one lap may be answered in a later one, where another document asks it too.
-    failures = {key: answer for key, answer in answers.items() if isinstance(answer, Failure)}
-    unit = next((part.unit for part in parts if part.work), "work")
-    totals = (sum(part.work for part in parts), sum(part.seconds for part in parts), sum(part.tokens for part in parts))
-    return plan, Executed(answers, failures, *totals, unit)

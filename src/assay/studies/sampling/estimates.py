@@ -1,29 +1,33 @@
-"""What a random sample tells of the documents that it leaves out: of the whole task, and beside a reference run."""
+"""Estimates for all documents of a task from a random subsample, alone and with a reference run as control variate."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from assay.core.protocols import Task
 from assay.core.results import TaskResult
 from assay.core.scores import MetricResult
-from assay.core.subsampling import AdditionalEstimate, ReferenceValues, SubsampleResult, SubsamplingOptions
-from assay.run.build import BuiltTask
+from assay.core.specs import SubsamplingOptions
+from assay.run.build import BuiltTask, selected_documents
 from assay.run.score import without_score
+from assay.run.session import Session
 from assay.scoring.aggregate import mean_metrics
 from assay.scoring.problems import problem_of
 from assay.stats.sampling import difference_estimate, finite_estimate
-from assay.store.store import Store
 from assay.studies.sampling.references import check_documents, load_references
+from assay.studies.sampling.values import AdditionalEstimate, ReferenceValues, SubsampleResult
 
 REFERENCE = "--reference"
 
 
-def sample_references(store: Store, run: str, built: Sequence[BuiltTask]) -> dict[str, ReferenceValues]:
-    """The reference of every task, which asked about all of its documents."""
-    found = load_references(store, run, [item.task for item in built], REFERENCE)
-    for item in built:
-        check_documents(found[item.task.card.name], item.task.documents(), REFERENCE, is_whole=True)
+def sample_references(session: Session, run: str, tasks: Sequence[Task]) -> dict[str, ReferenceValues]:
+    """The values of the reference run for every task; it must have evaluated all documents."""
+    for task in tasks:
+        selected_documents(task, session.spec)  # raises for a task whose documents are unusable
+    found = load_references(session.store, run, tasks, REFERENCE)
+    for task in tasks:
+        check_documents(found[task.card.name], task.documents(), REFERENCE, is_whole=True)
     return found
 
 
@@ -33,7 +37,7 @@ def with_subsample_estimates(
     sparing: SubsamplingOptions,
     references: Mapping[str, ReferenceValues],
 ) -> tuple[TaskResult, ...]:
-    """The results of a run that asked a random part of the documents, with what else that tells."""
+    """The results of a run on a random part of the documents, with estimates for all of them."""
     found = []
     for item, result in zip(built, results, strict=True):
         try:
@@ -51,7 +55,7 @@ def _with_subsample(
         return result
     whole: list[AdditionalEstimate] = []
     differences: list[AdditionalEstimate] = []
-    # After stopping, what was asked is no random sample of a fixed size; nor is it without those that failed.
+    # After stopping early the documents are not a random sample of a fixed size; nor are they if some failed.
     metrics = () if sparing.may_stop_early else mean_metrics(built.task.scoring, result.metrics)
     for metric in metrics:
         values = dict(_values(result, metric))
@@ -65,7 +69,12 @@ def _with_subsample(
             differences.append(AdditionalEstimate(metric.metric, metric.filter, difference_estimate(full, values)))
     run = None if reference is None else reference.run
     subsample = SubsampleResult(counts.total, counts.available, sparing.seed, tuple(whole), tuple(differences), run)
-    return replace(result, subsample=subsample)
+    return with_subsample(result, subsample)
+
+
+def with_subsample(result: TaskResult, subsample: SubsampleResult) -> TaskResult:
+    """A task's result with what the random part of its documents shows."""
+    return replace(result, additions={**result.additions, "spared": subsample})
 
 
 def _values(result: TaskResult, metric: MetricResult) -> Iterator[tuple[int, float]]:

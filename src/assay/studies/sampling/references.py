@@ -1,7 +1,7 @@
-"""Recorded runs that a run is held against, document by document.
+"""Reference runs: the values of a recorded run, document by document.
 
-Takes a run's name and tasks, gives every document's value; whether the documents are the same is proven by content.
-A run is reopened only where it kept no values, or where its documents are not today's and the difference is to be told.
+Takes a run's name and tasks; gives the value of every document. Documents are matched by content. A run is reopened
+only if it stored no values, or if its documents differ from today's and the difference is to be reported.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from assay.core.identity import digest_all, document_digest
 from assay.core.protocols import Task
 from assay.core.recorded_values import DocumentValues
 from assay.core.specs import RunSpec
-from assay.core.subsampling import ReferenceValues
 from assay.run.build import selected_documents
 from assay.run.events import ignore
 from assay.store.run_records import RunRecord
 from assay.store.store import Store
 from assay.studies.paired.recorded_tasks import ReopenedTask, reopen_tasks, values_of
+from assay.studies.sampling.values import ReferenceValues
 
 
 def load_references(store: Store, run: str, tasks: Sequence[Task], flag: str) -> dict[str, ReferenceValues]:
@@ -29,7 +29,7 @@ def load_references(store: Store, run: str, tasks: Sequence[Task], flag: str) ->
         store: holds the run.
         run: its name, the start of it, or `last`.
         tasks: tasks of this run; one that the other lacks is an error.
-        flag: who asks, for errors.
+        flag: the option that names the run, for errors.
     """
     record, names = store.runs.get(run), [task.card.name for task in tasks]
     known = list(record.tasks)
@@ -46,7 +46,7 @@ def load_references(store: Store, run: str, tasks: Sequence[Task], flag: str) ->
 
 
 def _from_kept_values(store: Store, record: RunRecord, task: Task) -> ReferenceValues | None:
-    """A task from the values that the run kept; None where it kept none, or asked other documents."""
+    """A task from the stored values of the run; None where it stored none, or evaluated other documents."""
     name = task.card.name
     kept = store.values.of_run(record.id, name)
     documents = _evaluated_documents(record, task) if kept else ()
@@ -58,7 +58,7 @@ def _from_kept_values(store: Store, record: RunRecord, task: Task) -> ReferenceV
 
 
 def _evaluated_documents(record: RunRecord, task: Task) -> Sequence[Document]:
-    """Today's documents at the places that the run asked about; nothing where there are no such places any more."""
+    """Today's documents at the indices that the run evaluated; nothing where these do not exist any more."""
     everything, indices = task.documents(), record.tasks[task.card.name].get("sample")
     try:
         if indices is not None:
@@ -75,7 +75,7 @@ def _numeric_values(kept: DocumentValues) -> Iterator[tuple[int, float]]:
 
 
 def _reopened(store: Store, record: RunRecord, tasks: Sequence[Task], flag: str) -> dict[str, ReferenceValues]:
-    """The tasks scored anew from the stored answers, under the scoring of then."""
+    """The tasks scored again from the stored answers, with the recorded scoring."""
     names = [task.card.name for task in tasks]
     sides = reopen_tasks(store, record, names, ignore)
     if any(reopened.needs_object for reopened in sides.values()):
@@ -98,19 +98,19 @@ def contents(documents: Sequence[Document]) -> dict[int, str]:
 
 
 def check_documents(reference: ReferenceValues, documents: Sequence[Document], flag: str, is_whole: bool) -> None:
-    """The reference asked about the same documents.
+    """Checks that the reference run evaluated the same documents.
 
     Args:
         reference: a task of a recorded run.
         documents: all documents of the same task today.
-        flag: who asks, for errors.
-        is_whole: whether the reference must have asked about every one of them.
+        flag: the option that names the run, for errors.
+        is_whole: whether the reference must have evaluated all of them.
     """
     where, own = f"{flag} {reference.run}, task {reference.task}", contents(documents)
     shared = [index for index, content in reference.contents.items() if own.get(index) == content]
     if len(shared) < len(reference.contents):
-        found = f"{len(reference.contents) - len(shared)} of its {len(reference.contents)} documents are others"
-        raise DataError(Fault(where, found, "the same documents at the same places"))
+        found = f"{len(reference.contents) - len(shared)} of its {len(reference.contents)} documents differ"
+        raise DataError(Fault(where, found, "the same documents at the same indices"))
     if is_whole and len(shared) < len(own):
-        found = f"asked about {len(shared)} of {len(own)} documents"
+        found = f"evaluated {len(shared)} of {len(own)} documents"
         raise DataError(Fault(where, found, "a run on all documents", "Run it without --limit and --sample"))

@@ -1,4 +1,4 @@
-"""The tasks of a run that were asked in several ways, each put together again: levels, picks, sources of variance."""
+"""Variance decomposition of tasks in several prompts, seeds, orders or draws: levels, agreement, sources."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from assay.core.protocols import Task
 from assay.core.responses import Failure
 from assay.core.results import AnsweredDocument, TaskResult
 from assay.core.scores import Sample
-from assay.core.variance_axes import DOCUMENT, DRAW, ORDER, PROMPT, TaskVariance, VarianceAxis, base_name
+from assay.core.variance_axes import DOCUMENT, DRAW, ORDER, PROMPT
 from assay.run.build import split_indices
-from assay.run.predictions import gold_choices_of, predictions_of
 from assay.scoring.aggregate import document_clusters
 from assay.scoring.document_scorer import DocumentScorer
-from assay.tasks.lm_eval.task import LmEvalTask
+from assay.studies.paired.predictions import gold_choices_of, predictions_of
+from assay.studies.variance.values import TaskVariance, VarianceAxis
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 _GENERATED = "generate_until"
-# Filters that make one answer of all draws: what they give is no value of a single draw.
+# Filters that combine all draws into one answer: their output is not the value of a single draw.
 _OVER_DRAWS = ("take_first_k", "majority_vote")
-_NO_MEAN = "the metric is no mean over documents"
+_NO_MEAN = "the metric is not a mean over documents"
 _NO_VALUE = "the metric has no value"
-_ONE_DOCUMENT = "one document says nothing of others"
+_ONE_DOCUMENT = "one document gives no variance"
 # Score per document, by its place in the split.
 DocumentScores = Mapping[int, float]
 # A metric under a pipeline.
@@ -38,12 +38,13 @@ MetricKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class _Cell:
-    """A task as it was asked at one level of every axis but that of draws."""
+    """A task at one level of every axis except draws."""
 
     levels: Mapping[str, str]
-    task: LmEvalTask
+    task: Task
     scorer: DocumentScorer
     result: TaskResult
+    draws: int | None
 
     @cached_property
     def indices(self) -> Mapping[int, int]:
@@ -53,7 +54,7 @@ class _Cell:
     @cached_property
     def drawn(self) -> Sequence[Sequence[Sample]]:
         """Every draw scored as if it were the only one; empty where there are none, or they cannot be told apart."""
-        draws = self.task.options.axes.draws or 1
+        draws = self.draws or 1
         pipelines = [
             pipeline
             for pipeline in self.scorer.pipelines
@@ -133,7 +134,7 @@ def _is_same(first: float, second: float) -> bool:
 def task_variances(
     tasks: Sequence[Task], scorers: Sequence[DocumentScorer], results: Sequence[TaskResult]
 ) -> tuple[TaskVariance, ...]:
-    """Every task that was asked in several ways, by every metric, in the order of the run.
+    """Every task with several variants, by every metric, in the order of the run.
 
     Args:
         tasks: the tasks.
@@ -142,18 +143,17 @@ def task_variances(
     """
     families: dict[str, list[_Cell]] = {}
     for task, scorer, result in zip(tasks, scorers, results, strict=True):
-        if isinstance(task, LmEvalTask):
-            definition = task.definition
-            prompt = definition.prompt
-            levels = {axis: str(level) for axis, level in definition.variant.items()}
-            levels = levels if prompt is None else {PROMPT: str(prompt["name"]), **levels}
-            base = base_name(definition.name) if prompt is None else str(prompt["task"])
-            families.setdefault(base, []).append(_Cell(levels, task, scorer, result))
+        variant = task.card.variant
+        if variant is not None:
+            levels = {axis: str(level) for axis, level in variant.levels.items()}
+            levels = levels if variant.prompt is None else {PROMPT: variant.prompt, **levels}
+            base = variant.base if variant.prompt is None else variant.task
+            families.setdefault(base, []).append(_Cell(levels, task, scorer, result, variant.draws))
     return tuple(found for base, cells in families.items() for found in _family(base, cells))
 
 
 def _family(base: str, cells: Sequence[_Cell]) -> Iterator[TaskVariance]:
-    is_drawn = any(cell.task.options.axes.draws for cell in cells)
+    is_drawn = any(cell.draws for cell in cells)
     keys = dict.fromkeys((metric.metric, metric.filter) for cell in cells for metric in cell.result.metrics)
     for key in keys:
         own = [cell for cell in cells if any((m.metric, m.filter) == key for m in cell.result.metrics)]
@@ -161,7 +161,7 @@ def _family(base: str, cells: Sequence[_Cell]) -> Iterator[TaskVariance]:
             continue
         lost = sum(not cell.result.metrics for cell in cells)
         if lost:
-            yield TaskVariance(base, *key, (), reason=f"{lost} of {len(cells)} ways of asking could not be scored")
+            yield TaskVariance(base, *key, (), reason=f"{lost} of {len(cells)} variants could not be scored")
         else:
             yield _variance(base, key, own)
 
@@ -198,7 +198,7 @@ def _why_not(key: MetricKey, cells: Sequence[_Cell], columns: Sequence[Sequence[
     lacking = [cell for cell, own in zip(cells, columns, strict=True) if not own]
     if any(cell.result.metric(*key).estimate.value is not None for cell in lacking):
         return _NO_MEAN
-    return _NO_VALUE if len(lacking) == len(cells) else f"{_NO_VALUE} in {len(lacking)} of {len(cells)} ways of asking"
+    return _NO_VALUE if len(lacking) == len(cells) else f"{_NO_VALUE} in {len(lacking)} of {len(cells)} variants"
 
 
 def _available(cells: Sequence[_Cell]) -> dict[str, int]:

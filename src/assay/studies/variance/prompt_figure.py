@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from assay.core.errors import Fault, UserError
-from assay.core.prompt_axes import PromptAxis
 from assay.report.figures.plots import PromptColumn, prompt_chart
+from assay.studies.variance.values import PromptAxis
 
 
 def write_prompt_figure(axes: Sequence[PromptAxis], path: str | Path) -> Path:

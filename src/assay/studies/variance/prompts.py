@@ -1,4 +1,4 @@
-"""The tasks of a run that were asked in several prompts, each put together again."""
+"""Scores of tasks in several prompts, collected per task and metric."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assay.core.prompt_axes import PromptAxis
-from assay.core.protocols import Task
+from assay.core.protocols import SkipsRows, Task
 from assay.core.results import TaskResult
 from assay.core.scores import MetricResult
 from assay.run.build import split_indices
-from assay.tasks.lm_eval.task import LmEvalTask
+from assay.studies.variance.values import PromptAxis
 
 
 def prompt_axes(tasks: Sequence[Task], results: Sequence[TaskResult]) -> tuple[PromptAxis, ...]:
@@ -24,22 +23,18 @@ def prompt_axes(tasks: Sequence[Task], results: Sequence[TaskResult]) -> tuple[P
     found: dict[tuple[str, str, str], list[_PromptScore]] = {}
     lost: dict[str, list[_PromptScore]] = {}
     for task, result in zip(tasks, results, strict=True):
-        prompt = result.card.config.get("prompt")
-        if not isinstance(task, LmEvalTask) or task.definition.prompt is None or not isinstance(prompt, dict):
+        variant = task.card.variant
+        if variant is None or variant.prompt is None:
             continue
+        left_out = len(task.skipped_rows()) if isinstance(task, SkipsRows) else 0
         if not result.metrics:  # it could not be scored: a prompt without a score
-            entry = _PromptScore(prompt["name"], None, 0, len(task.left_out), frozenset())
-            lost.setdefault(prompt["task"], []).append(entry)
+            entry = _PromptScore(variant.prompt, None, 0, left_out, frozenset())
+            lost.setdefault(variant.task, []).append(entry)
         for metric in result.metrics:
             if metric.metric != "bypass":
-                own = (
-                    metric.estimate.value,
-                    metric.estimate.n,
-                    len(task.left_out),
-                    _scored_indices(task, result, metric),
-                )
-                entry = _PromptScore(prompt["name"], *own)
-                found.setdefault((prompt["task"], metric.metric, metric.filter), []).append(entry)
+                score, documents = metric.estimate.value, metric.estimate.n
+                entry = _PromptScore(variant.prompt, score, documents, left_out, _scored_indices(task, result, metric))
+                found.setdefault((variant.task, metric.metric, metric.filter), []).append(entry)
     for (base, _, _), entries in found.items():
         entries.extend(lost.get(base, ()))
     return tuple(

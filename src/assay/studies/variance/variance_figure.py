@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from assay.core.errors import Fault, UserError
-from assay.core.variance_axes import TaskVariance
 from assay.report.figures.figure_data import PromptColumn
 from assay.report.figures.variance_plot import AxesRow, axes_chart
-from assay.report.variance_lines import effect_name
+from assay.studies.variance.values import TaskVariance
+from assay.studies.variance.variance_report import effect_name
 
 
 def write_axes_figure(found: Sequence[TaskVariance], path: str | Path) -> Path:

@@ -1,4 +1,4 @@
-"""A task of the lm-eval dialect: loads its data once and poses its documents.
+"""A task of the lm-eval dialect: loads its data once and builds its documents.
 
 Takes a definition and the run's options, satisfies the `Task` protocol.
 """
@@ -17,7 +17,6 @@ from assay.core.protocols import FewShotExample
 from assay.core.requests import LONGEST_WINDOWS, Instance, Loglikelihood
 from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions, named_sampler
 from assay.core.training import TrainingExample
-from assay.core.variance_axes import base_name
 from assay.data.sources import CustomDatasetSource, Source, open_source, processed_rows, split_rows
 from assay.tasks.corpora import KIND, resolve_windows
 from assay.tasks.fewshot import BALANCED, FIRST, SamplerSettings
@@ -26,11 +25,12 @@ from assay.tasks.head_requests import head_request_kind
 from assay.tasks.lm_eval.build.fewshot_sampler import listed_notice, sampler_of, shares_split, with_sampler
 from assay.tasks.lm_eval.build.fields import called
 from assay.tasks.lm_eval.build.generation_settings import GenerationSettings, effective_settings, generation_settings
-from assay.tasks.lm_eval.build.instances import InstanceBuilder
+from assay.tasks.lm_eval.build.instances import InstanceBuilder, listed_order
 from assay.tasks.lm_eval.build.questions import question_reader
 from assay.tasks.lm_eval.build.random_state import seeded
 from assay.tasks.lm_eval.build.training_examples import head_example, language_model_example, separate_skipped
 from assay.tasks.lm_eval.file.definition import TaskDefinition, plain_config
+from assay.tasks.lm_eval.file.value_checks import listed_choices
 
 Row = Mapping[str, Any]
 Process = Callable[..., Any]
@@ -75,8 +75,8 @@ class LmEvalTask:
             config["example_limit"] = definition.example_limit
         if definition.prompt is not None:
             config["prompt"] = dict(definition.prompt)
-        if definition.variant:
-            config["variant"] = {"task": base_name(definition.name), **definition.variant}
+        if definition.variant.levels:
+            config["variant"] = {"task": definition.variant.base, **definition.variant.levels}
         if definition.windows != LONGEST_WINDOWS:
             config["perplexity"] = {"window": definition.windows.length, "stride": definition.windows.stride}
         if definition.output_type == "generate_until":
@@ -89,6 +89,7 @@ class LmEvalTask:
             num_fewshot=self.num_fewshot,
             config=config,
             source=str(definition.file.path),
+            variant=definition.variant,
         )
 
     @property
@@ -110,21 +111,40 @@ class LmEvalTask:
     def documents(self) -> Sequence[Document]:
         return self._documents
 
-    @property
-    def left_out(self) -> Sequence[tuple[int, str]]:
-        """Rows of the split that the prompt cannot put: their places, and why."""
+    def skipped_rows(self) -> Sequence[tuple[int, str]]:
+        """See `SkipsRows`."""
         self.documents()
         return self._left_out
 
+    def choice_order(self, instance: Instance) -> Sequence[int]:
+        """See `ReordersChoices`."""
+        return listed_order(len(instance.choices), self.definition.variant.order, instance.task)
+
+    def written_choices(self) -> Sequence[Any]:
+        """The choices that the task file lists, also where a style reads them."""
+        definition = self.definition
+        is_read = definition.style is not None and definition.format is None
+        return listed_choices(definition.file.data.get("doc_to_choice") if is_read else definition.rendering.choice)
+
+    def where_choices(self) -> str:
+        return self.definition.file.where("doc_to_choice")
+
+    def where_answer(self) -> str:
+        return self.definition.file.where("doc_to_target" if self.definition.format is None else "format")
+
+    def with_scoring(self, scoring: Scoring) -> LmEvalTask:
+        """See `Rescorable`."""
+        return LmEvalTask(replace(self.definition, scoring=scoring), self.options)
+
     def notices(self) -> list[str]:
-        """What is left out of documents, examples and lessons, and why."""
+        """What is left out of documents, few-shot examples and training examples, and why."""
         messages = [line for lines in self._skip_notices.values() for line in lines]
         if self.num_fewshot and self.definition.fewshot.listed:
             lack = listed_notice(self.definition.fewshot, self._all_examples(), self.num_fewshot)
             messages += [f"{self.definition.name}: {lack}"] if lack else []
         if self.definition.skip_reason is None:
             return messages
-        return [*left_out_notices(self.definition.name, self.left_out, len(self._documents)), *messages]
+        return [*left_out_notices(self.definition.name, self.skipped_rows(), len(self._documents)), *messages]
 
     def build(self, document: Document) -> Instance:
         return self._instance_builder.build(document)
@@ -141,7 +161,7 @@ class LmEvalTask:
         return question_reader(self.definition)
 
     def training_examples(self, part: str, kinds: frozenset[str]) -> Sequence[TrainingExample]:
-        """The lessons of a part of the documents, see `ProvidesTrainingExamples`. `notices` tells what gave none."""
+        """See `ProvidesTrainingExamples`; `notices` reports the documents that give none."""
         if part == EVALUATED:
             return [
                 training_example
@@ -161,7 +181,7 @@ class LmEvalTask:
         return found
 
     def _training_split_key(self, part: str) -> str | None:
-        """The key of the split that lessons come from; never the evaluated one, nor one for both parts."""
+        """The key of the split that training examples come from; never the evaluated one, nor one for both parts."""
         keys: dict[str | None, str] = {}
         for key in ("training_split", "validation_split"):
             keys.setdefault(getattr(self.definition, key), key)
@@ -346,8 +366,7 @@ class LmEvalTask:
         where = self.definition.file.where("num_fewshot")
         seed = self.options.fewshot_seed if fewshot.seed is None else fewshot.seed
         # lm-eval's generator walks over the chosen documents only.
-        name = base_name(self.definition.name)
-        chosen = (self.options.samples or {}).get(name) if self._is_like_lm_eval else None
+        chosen = (self.options.samples or {}).get(self.definition.variant.base) if self._is_like_lm_eval else None
         order = sorted(set(chosen)) if chosen is not None else None
         drawing = SamplerSettings(self.num_fewshot, seed, excluded, where, self._row, order)
         is_own_split, is_made_alike = shares_split(self.definition, fewshot), fewshot.process is self.definition.process

@@ -17,10 +17,10 @@ from assay.tasks.fewshot import BALANCED
 from assay.tasks.lm_eval.build.fewshot_sampler import shares_split
 from assay.tasks.lm_eval.build.questions import QuestionReader, question_reader
 from assay.tasks.lm_eval.file.definition import FewshotDefinition, Rendering, TaskDefinition
-from assay.tasks.lm_eval.variants.metrics import rescored
-from assay.tasks.lm_eval.variants.style import in_style, restyle
+from assay.tasks.lm_eval.variants.metric_changes import rescored
+from assay.tasks.lm_eval.variants.style_variants import in_style, restyle
 from assay.tasks.profiles.parse import Profile, ProfileRule, Variant
-from assay.tasks.prompts import Delimiters
+from assay.tasks.prompt_parts import Delimiters
 from assay.tasks.styles import Style
 
 NOT_CHOICE = "says nothing of tasks that are not multiple choice, which run as their files have them"
@@ -35,7 +35,7 @@ SAME_RIGHT_CHOICE = (
 
 @dataclass(frozen=True, slots=True)
 class ProfileOverrides:
-    """What the user asks for besides the profile, which wins over it.
+    """What the user requests besides the profile, which wins over it.
 
     Attributes:
         options: the run's options.
@@ -57,7 +57,7 @@ class Profiled:
         label: profile and variant, as they stand behind the task's name: `olmes-mcf`.
         variant: the variant's name.
         combines: whether the tool reports the best of the variants.
-        remarks: what users must know, without the task's name.
+        caveats: what users must know, without the task's name.
     """
 
     definition: TaskDefinition
@@ -93,7 +93,7 @@ def profiled(
     Args:
         definition: the task as its file has it.
         profile: the tool's conventions.
-        wish: what the user wants besides.
+        overrides: what the user requests besides.
         metrics: metric → shapes that it scores.
     """
     rule = profile.rule(definition.name)
@@ -150,7 +150,7 @@ def _in_variant(
         label = f"{profile.name}-{variant.name}" if variant.name else profile.name
     if style is None:
         plain = in_style(changed, None)
-        styled = replace(plain, name=f"{definition.name}@{label}", alias=f"{definition.alias}@{label}")
+        styled = replace(plain, variant=replace(definition.variant, profile=label))
     else:
         styled = restyle(changed, replace(style, name=label))
     scored = _scored(styled, variant, metrics, overrides.is_styled)

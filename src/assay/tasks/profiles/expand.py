@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from assay.core.specs import GroupMetricSpec, GroupSpec
 from assay.tasks.lm_eval.file.definition import TaskDefinition
-from assay.tasks.lm_eval.variants.metrics import rescored
-from assay.tasks.lm_eval.variants.style import in_style
+from assay.tasks.lm_eval.variants.metric_changes import rescored
 from assay.tasks.profiles.apply import Profiled, ProfileOverrides, check_metrics, profiled
 from assay.tasks.profiles.parse import Profile
 
@@ -65,18 +64,20 @@ class ProfileApplier:
         self._caveats: dict[str, dict[str, None]] = {}
 
     @property
+    def is_named(self) -> bool:
+        """Whether the run follows a profile."""
+        return self._profile is not None
+
+    @property
     def has_rules(self) -> bool:
         """Whether a profile says how questions are put."""
         return self._profile is not None and self._profile.has_rules
 
     def variants(self, definition: TaskDefinition, overrides: ProfileOverrides) -> list[TaskDefinition]:
-        """A task in every variant of the profile, or as it is, with the metrics that the run wants."""
-        if self._profile is None:
-            found = [Profiled(in_style(definition, overrides.style))]
-        else:
-            found = profiled(definition, self._profile, overrides, self._metrics)
+        """A task in every variant of the profile, with the metrics that the run adds."""
+        assert self._profile is not None, "there is a profile"
         made = []
-        for item in found:
+        for item in profiled(definition, self._profile, overrides, self._metrics):
             scored = rescored(item.definition, overrides.options.scoring, self._metrics)
             made.append(scored)
             self._record_variant(definition.name, item, scored)

@@ -29,8 +29,8 @@ from assay.core.specs import ModelSettings
 from assay.models.engine.memory import peak_bytes
 from assay.models.hf.decoder.model import CausalModel, open_causal
 from assay.models.inference.batching import BatchLimit
+from assay.options.specification import make_spec
 from assay.run.open_model import opened_model
-from assay.settings import make_spec
 from assay.testing.contracts import answers
 
 Opened = Callable[..., CausalModel]

@@ -273,7 +273,7 @@ def test_wrong_arguments_for_a_head_are_reported_when_it_is_opened(encoders: Enc
 
 
 def test_a_regression_head_is_refused_when_it_is_opened(encoders: Encoders, opened: Opened) -> None:
-    with pytest.raises(ModelError, match="gives one number for a text"):
+    with pytest.raises(ModelError, match="regression head with one output"):
         opened(encoders("Bert", "ForSequenceClassification", num_labels=1))
 
 

@@ -14,7 +14,7 @@ from assay.core.requests import Generation, Instance, Loglikelihood
 from assay.core.specs import TaskOptions
 from assay.tasks.lm_eval.file.yaml_reader import read_task_file
 from assay.tasks.lm_eval.file.schema import KnownNames, column_faults, task_faults
-from assay.tasks.lm_eval.variants.style import in_style, restyle
+from assay.tasks.lm_eval.variants.style_variants import in_style, restyle
 from assay.tasks.lm_eval.task import LmEvalTask
 from assay.tasks.python import Choose, Write, task
 from assay.tasks.styles import find_style
@@ -182,7 +182,7 @@ def test_a_format_without_prompts_must_fit_the_output_type(write_yaml: Callable[
 def test_columns_of_a_format_are_checked(write_yaml: Callable[..., Path]) -> None:
     data = {"task": "toy", "format": {**SPAN, "answers": "{{ans.text}}"}}
     (fault,) = column_faults(read_task_file(write_yaml("toy.yaml", data)), ["q", "c", "a"])
-    assert "format.answers: 'ans' is no column" in str(fault)
+    assert "format.answers: 'ans' is not a column" in str(fault)
 
 
 # What language models are asked

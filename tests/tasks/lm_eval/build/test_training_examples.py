@@ -12,7 +12,7 @@ from assay.core.training import TrainingExample
 from assay.core.protocols import ProvidesTrainingExamples
 from assay.core.requests import HEAD_KINDS, ChoiceSelection, Classification, Loglikelihood, SpanExtraction
 from assay.core.specs import ChatSpec, TaskOptions
-from assay.tasks.lm_eval.variants.style import in_style
+from assay.tasks.lm_eval.variants.style_variants import in_style
 from assay.tasks.lm_eval.task import LmEvalTask
 from assay.tasks.head_requests import as_head_task
 

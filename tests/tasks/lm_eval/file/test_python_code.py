@@ -207,7 +207,8 @@ def test_references_are_checked_without_running_anything(tmp_path: Path, write_y
     assert [str(fault).partition("toy.yaml:")[2] for fault in faults] == [
         f'3  doc_to_choice: {tmp_path / "utils.py"} has no aks (did you mean "ask"?); '
         "expected a function or class that it defines",
-        f'4  process_docs: "!function nowhere.f" means no code; expected a file {tmp_path / "nowhere.py"}, '
+        f'4  process_docs: "!function nowhere.f" names code that does not exist; '
+        f"expected a file {tmp_path / 'nowhere.py'}, "
         "or an installed module nowhere",
     ]
 

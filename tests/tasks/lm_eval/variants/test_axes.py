@@ -10,9 +10,9 @@ import pytest
 from assay import evaluate
 from assay.core.errors import DataError, UserError
 from assay.core.specs import RunSpec, TaskOptions, VariationAxes
-from assay.core.variance_axes import base_name, is_variant, variant_suffix
+from assay.core.task_variants import TaskVariant
+from assay.core.variance_axes import base_name, is_variant
 from assay.tasks.lm_eval.build.instances import listed_order
-from assay.tasks.lm_eval.variants.axes import by_variant
 
 
 def test_the_first_order_is_the_choices_own() -> None:
@@ -38,21 +38,13 @@ def test_a_single_choice_has_one_order_that_stands_for_all() -> None:
 
 
 def test_a_name_holds_its_levels_and_gives_them_back() -> None:
-    name = "arc@letters" + variant_suffix({"seed": 3, "order": 2})
+    name = str(TaskVariant("arc", style="letters", levels={"seed": 3, "order": 2}))
     assert (name, base_name(name)) == ("arc@letters#seed=3#order=2", "arc@letters")
     assert is_variant(name) and not is_variant("arc@letters")
 
 
 def test_a_name_may_have_a_number_sign_of_its_own() -> None:
     assert base_name("mbpp_c#") == "mbpp_c#" and base_name("mbpp_c##seed=-3") == "mbpp_c#"
-
-
-def test_members_of_a_group_are_parted_by_what_is_varied() -> None:
-    assert by_variant(["a#seed=1", "a#seed=2", "b#seed=1", "c#"]) == {
-        "#seed=1": ["a", "b"],
-        "#seed=2": ["a"],
-        "": ["c#"],
-    }
 
 
 def test_axes_survive_the_record() -> None:
@@ -96,7 +88,7 @@ def test_what_cannot_vary_is_told(task: str, settings: dict[str, Any], message: 
 def test_a_task_in_python_is_refused() -> None:
     from assay.testing.toys import toy_choice_task
 
-    with pytest.raises(UserError, match='"toy_choice" is no task file'):
+    with pytest.raises(UserError, match='"toy_choice" is not a task file'):
         evaluate("ngram", toy_choice_task(3), store=":memory:", draws=2)
 
 

@@ -35,7 +35,7 @@ def effective_settings(own: Mapping[str, Any] | None, overrides: Mapping[str, An
         }
     else:
         merged = {"until": [delimiter], **own}
-        with suppress(TypeError, ValueError):  # what is no number is told where the request is made
+        with suppress(TypeError, ValueError):  # the request reports what is not a number
             merged |= {"temperature": float(own["temperature"])} if "temperature" in own else {}
     return {**merged, **overrides}
 

@@ -1,4 +1,4 @@
-"""Poses documents of a harness task: renders prompt and examples, makes the requests, finds the gold answer.
+"""Builds documents of a task file into instances: renders prompt and examples, makes requests, finds the gold answer.
 
 Pure once it is made: the same document always gives the same instance.
 """
@@ -22,7 +22,7 @@ from assay.tasks.lm_eval.file.definition import Rendering, TaskDefinition
 from assay.tasks.lm_eval.build.fields import Row, choices_reader, optional_reader, target_reader, text_reader
 from assay.tasks.lm_eval.build.generation_settings import GenerationSettings
 from assay.tasks.fewshot_overlap import CheckedSampler
-from assay.tasks.prompts import Delimiters, PromptPiece, as_messages, as_text, system_pieces, turn
+from assay.tasks.prompt_parts import Delimiters, PromptPiece, as_messages, as_text, system_pieces, turn
 from assay.tasks.templates import WatchedNulls
 
 INVALID_GOLD = -100
@@ -128,7 +128,7 @@ class InstanceBuilder:
         return changed_document(row, [own.text, *choices, own.target], [*scoring, own.target])
 
     def _build_instance(self, document: Document) -> Instance:
-        if self._definition.order:
+        if self._definition.variant.order:
             document = self._in_order(document)
         row = document.fields
         choices = tuple(self._own.choices(row)) if self._own.choices is not None else ()
@@ -163,7 +163,7 @@ class InstanceBuilder:
     def _in_order(self, document: Document) -> Document:
         """A document whose choices are listed in the order that the definition names."""
         size = len(self._own.choices(document.fields)) if self._own.choices is not None else 0
-        order = listed_order(size, self._definition.order, f"task {document.task}, document {document.id}")
+        order = listed_order(size, self._definition.variant.order, f"task {document.task}, document {document.id}")
         return _reordered(document, order)
 
     def _rotated(self, document: Document, target: Any, orders: Sequence[tuple[int, ...]]) -> list[Request]:

@@ -1,6 +1,6 @@
-"""Lessons: documents to learn from, as a language model or a head would be asked about them, with what is right.
+"""Training examples: documents as a language model or a classifier head sees them, with the right answer.
 
-A document from which nothing can be learnt gives the reason instead, as text.
+A document that gives no training example gives the reason instead, as text.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ NO_TEXT = "the text is empty"
 
 
 def language_model_example(instance: Instance, delimiter: str, may_lack: bool) -> TrainingExample | str:
-    """What a language model learns from a document as posed.
+    """The training example of a language model.
 
     Args:
-        instance: the document, posed without examples.
-        delimiter: what stands between a prompt and an answer that is written.
+        instance: the document, built without few-shot examples.
+        delimiter: the text between a prompt and an answer that is written.
         may_lack: whether there may be no right answer, which is said in a word then.
     """
     request = instance.requests[0]
@@ -37,7 +37,7 @@ def language_model_example(instance: Instance, delimiter: str, may_lack: bool) -
     if not instance.choices:
         return TrainingExample((request,)) if instance.gold else NO_ANSWER
     right = _first_valid_index(instance.gold, len(instance.choices))
-    # Behind the choices' own requests stand those that some metrics need, and other orders.
+    # The choices' own requests come first, then those that some metrics need, and other orders.
     asked = instance.requests[:: instance.draws][: len(instance.choices)]
     return NO_ANSWER if right is None else TrainingExample(asked, right, lengths=tuple(map(len, instance.choices)))
 
@@ -57,7 +57,7 @@ def _first_valid_index(answer: Answer, size: int) -> int | None:
 
 
 def head_example(question: Question | None, kind: str) -> TrainingExample | str:
-    """What a head of a kind learns from a question."""
+    """The training example of a classifier head that answers a kind of request."""
     request = None if question is None else head_request(question, kind)
     if question is None or request is None:
         return NO_QUESTION
@@ -70,7 +70,7 @@ def head_example(question: Question | None, kind: str) -> TrainingExample | str:
 
 
 def _span(question: SpanQuestion) -> tuple[str, int] | str:
-    """The first right answer that stands in the context, and where; told places are taken at their word if true."""
+    """The first right answer in the context, and its start; a stated start counts where it is correct."""
     if not question.answers:
         return ("", 0) if question.may_lack else NO_ANSWER
     starts = question.starts or (-1,) * len(question.answers)
@@ -83,10 +83,10 @@ def _span(question: SpanQuestion) -> tuple[str, int] | str:
 
 
 def separate_skipped(found: Iterable[TrainingExample | str], what: str) -> tuple[Sequence[TrainingExample], list[str]]:
-    """The lessons, and a line for every reason for which documents gave none.
+    """The training examples, and a line for every reason why documents gave none.
 
     Args:
-        found: lessons or reasons.
+        found: training examples or reasons.
         what: the documents, in words: `toy: training`.
     """
     given = list(found)

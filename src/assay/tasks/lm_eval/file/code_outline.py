@@ -47,7 +47,7 @@ def _reference_fault(where: str, reference: FunctionReference) -> Fault | None:
     try:
         names = _names(source, source.stat().st_mtime_ns)
     except (OSError, SyntaxError, ValueError) as error:
-        return Fault(where, f"{source} is no Python that can be read: {error}")
+        return Fault(where, f"{source} cannot be parsed as Python: {error}")
     if names is None or name in names:
         return None
     return Fault(where, f"{source} has no {name}{did_you_mean(name, names)}", "a function or class that it defines")
@@ -58,12 +58,14 @@ def _module_fault(where: str, reference: FunctionReference, module: str) -> Faul
     if package == "lm_eval" or importlib.util.find_spec(package) is not None:
         return None
     beside = reference.folder / (module.replace(".", "/") + ".py")
-    return Fault(where, f'"{reference}" means no code', f"a file {beside}, or an installed module {module}")
+    return Fault(
+        where, f'"{reference}" names code that does not exist', f"a file {beside}, or an installed module {module}"
+    )
 
 
 @lru_cache(maxsize=1024)
 def _names(source: Path, stamp: int) -> frozenset[str] | None:
-    """Names that a module defines at its top; None when that cannot be told (`from x import *`, `globals()[…] =`)."""
+    """Names that a module defines at its top; None when that is unknown (`from x import *`, `globals()[…] =`)."""
     text = source.read_text(encoding="utf-8")
     names = set(_bound(ast.parse(text).body))
     return None if "*" in names or _MADE_NAMES.search(text) else frozenset(names)

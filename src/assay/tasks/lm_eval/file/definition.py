@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from assay.core.formats import Question
 from assay.core.metric_names import expanded_entries
 from assay.core.requests import LONGEST_WINDOWS, Windows
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
+from assay.core.task_variants import TaskVariant
 from assay.data.sources import SourceSpec
 from assay.tasks.lm_eval.file.format_key import stated_format, usual_output_type
 from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, TaskFile
-from assay.tasks.prompts import Delimiters
+from assay.tasks.prompt_parts import Delimiters
 
 DEFAULT_METRICS = {
     "loglikelihood": ("perplexity", "acc"),
@@ -70,6 +71,8 @@ class TaskDefinition:
 
     Attributes:
         file: the merged file, for places in errors.
+        variant: the task's own name, and the style, prompt and levels that the definition was put in.
+        own_alias: the name to show, without the variant's.
         fewshot_count: the file's own number of examples; None when it names none.
         generation: the file's generation settings, in lm-eval's names; None when it has none.
         process: task code that makes the documents of a split.
@@ -77,20 +80,17 @@ class TaskDefinition:
         metadata: the file's free notes, which go to `custom_dataset`.
         may_draw: whether its code may draw at random.
         format: the parts of a format, as the file states them; None where it leaves them to its templates.
-        style: the prompt style that the definition was put in; None for the file's own.
         rotates: whether every question is asked in all rotations of its choices.
         questions: reads the question of a row, where the definition was put in a style.
-        prompt: the prompt that the definition was put in, of several, for the record: `task` and `name` at least.
+        prompt: what the record says of the variant's prompt: `task` and `name` at least.
         passes_over: why the prompt cannot put a row; None for a row that it puts. None where every row is asked.
         windows: how whole texts are cut.
         example_limit: most tokens of an example, or of the question with its longest choice; None for no cut.
-        variant: axis → level, for one of several ways in which a run asks the task: `{"seed": 1234, "order": 1}`.
-        order: which of all orders of the choices is listed; 0 for their own.
     """
 
     file: TaskFile
-    name: str
-    alias: str
+    variant: TaskVariant
+    own_alias: str
     tags: tuple[str, ...]
     version: Any
     output_type: str
@@ -111,19 +111,31 @@ class TaskDefinition:
     metadata: Mapping[str, Any]
     may_draw: bool = True
     format: Mapping[str, Any] | None = None
-    style: str | None = None
     rotates: bool = False
     questions: Callable[[Mapping[str, Any]], Question] | None = None
     prompt: Mapping[str, Any] | None = None
     skip_reason: Callable[[Mapping[str, Any]], str | None] | None = None
     windows: Windows = LONGEST_WINDOWS
     example_limit: int | None = None
-    variant: Mapping[str, int] = field(default_factory=dict)
-    order: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name of the variant, unique in a run."""
+        return str(self.variant)
+
+    @property
+    def alias(self) -> str:
+        """The name to show."""
+        return self.own_alias + self.variant.suffix
+
+    @property
+    def style(self) -> str | None:
+        """The prompt style that the definition was put in; None for the file's own prompt."""
+        return self.variant.style
 
     @property
     def evaluated_split(self) -> str:
-        """The split that is asked about: test, else validation. The schema has seen to it that one exists."""
+        """The split that is asked about: test, else validation. The schema makes sure that one exists."""
         return self.test_split or self.validation_split or ""
 
 
@@ -142,8 +154,8 @@ def define(file: TaskFile, bound: Mapping[str, Any] | None = None, may_draw: boo
     tags = data.get("tag", [])
     return TaskDefinition(
         file=file,
-        name=data["task"],
-        alias=data.get("task_alias", data["task"]),
+        variant=TaskVariant(data["task"]),
+        own_alias=data.get("task_alias", data["task"]),
         tags=(tags,) if isinstance(tags, str) else tuple(tags),
         version=version_of(data),
         output_type=output_type,

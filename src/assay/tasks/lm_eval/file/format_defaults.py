@@ -13,7 +13,7 @@ from assay.tasks.lm_eval.build.fields import Derived, Row
 from assay.tasks.lm_eval.build.questions import QuestionReader
 from assay.tasks.lm_eval.file.definition import Rendering, TaskDefinition
 from assay.tasks.lm_eval.file.format_key import SPAN, format_kind
-from assay.tasks.prompts import with_separator
+from assay.tasks.prompt_parts import with_separator
 from assay.tasks.styles import Style
 from assay.tasks.templates import render
 

@@ -137,6 +137,6 @@ def stated_column_faults(file: TaskFile, stated: Mapping[Any, Any], columns: Col
         if not isinstance(text, str) or text in columns or check_syntax(text) is not None:
             continue
         for name in [text] if text.isidentifier() else undefined_names(text, columns):
-            found = f"'{name}' is no column of the sample document{did_you_mean(name, columns)}"
+            found = f"'{name}' is not a column of the sample document{did_you_mean(name, columns)}"
             faults.append(Fault(file.where("format", key), found, "one of: " + ", ".join(columns)))
     return faults

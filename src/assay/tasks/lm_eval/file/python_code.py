@@ -201,14 +201,14 @@ class CodeLoader:
         name = f"assay_task_code_{digest}_{resolved.stem}"
         spec = importlib.util.spec_from_file_location(name, resolved)
         if spec is None or spec.loader is None:
-            raise ImportError(f"{resolved} is no Python file")
+            raise ImportError(f"{resolved} is not a Python file")
         module = importlib.util.module_from_spec(spec)
         # Import statements of a module, its functions' too, use the `__import__` that they find in its builtins.
         module.__dict__["__builtins__"] = {**vars(builtins), "__import__": self._importer(resolved)}
         self._files[resolved] = module
         sys.modules[name] = module  # where `dataclasses` and `inspect` look for it
         try:
-            with redirect_stdout(sys.stderr):  # what task code prints is no result
+            with redirect_stdout(sys.stderr):  # what task code prints is not part of the result
                 spec.loader.exec_module(module)
         except BaseException:
             del self._files[resolved]

@@ -253,7 +253,7 @@ def _data_column_faults(
         if not isinstance(text, str) or text in columns or check_syntax(text) is not None:
             continue
         for name in undefined_names(text, columns):
-            found = f"'{name}' is no column of the sample document{did_you_mean(name, columns)}"
+            found = f"'{name}' is not a column of the sample document{did_you_mean(name, columns)}"
             faults.append(Fault(file.where(*above, key), found, "one of: " + ", ".join(columns)))
         faults += plain_text_faults(file.where(*above, key), key, text, columns)
     return faults

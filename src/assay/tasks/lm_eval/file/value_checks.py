@@ -52,7 +52,7 @@ def advice(value: Any, expected: str) -> str:
 
 
 def key_fault(where: str, key: Any) -> Fault:
-    """The fault of a key that is no text: a bare `yes` is True."""
+    """The fault of a key that is not text: a bare `yes` is True."""
     return Fault(where, f"the key is {show(key)}", "text", _quote(key))
 
 
@@ -61,7 +61,7 @@ def _quote(value: Any) -> str:
 
 
 def choice_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...]) -> Iterator[Fault]:
-    """Choices that are no text: a bare `yes` is True."""
+    """Choices that are not text: a bare `yes` is True."""
     choices = data.get("doc_to_choice")
     path = (*above, "doc_to_choice")
     if not isinstance(choices, (list, dict)):
@@ -153,7 +153,7 @@ def generation_faults(file: TaskFile) -> Iterator[Fault]:
 
 
 def key_text_faults(file: TaskFile, *path: Any) -> Iterator[Fault]:
-    """Keys of a mapping that are no text; such a mapping becomes keyword arguments."""
+    """Keys of a mapping that are not text; such a mapping becomes keyword arguments."""
     inner = file.data
     for key in path:
         inner = inner.get(key) if isinstance(inner, dict) else None  # type: ignore[assignment]
@@ -163,7 +163,7 @@ def key_text_faults(file: TaskFile, *path: Any) -> Iterator[Fault]:
 
 
 def pattern_faults(file: TaskFile) -> Iterator[Fault]:
-    """Patterns of the filters that take one, where they are no regular expression."""
+    """Patterns of the filters that take one, where they are not a regular expression."""
     pipelines = file.data.get("filter_list")
     for number, entry in enumerate(pipelines if isinstance(pipelines, list) else ()):
         steps = entry.get("filter") if isinstance(entry, dict) else None
@@ -215,9 +215,11 @@ def plain_text_faults(where: str, key: str, text: str, columns: Collection[str])
     """Text that was surely meant to be a column: `lable`, or `{label}` with one pair of braces."""
     if key in ("doc_to_choice", "cluster") and "{" not in text:
         expected = "one of: " + ", ".join(columns)
-        yield Fault(where, f'"{text}" is no column of the sample document{did_you_mean(text, columns)}', expected)
+        yield Fault(where, f'"{text}" is not a column of the sample document{did_you_mean(text, columns)}', expected)
     elif key in ("doc_to_text", "doc_to_target") and text.isidentifier() and closest(text, columns):
-        found = f'"{text}" is no column of the sample document, so it is the text itself{did_you_mean(text, columns)}'
+        found = (
+            f'"{text}" is not a column of the sample document, so it is the text itself{did_you_mean(text, columns)}'
+        )
         yield Fault(where, found, "a column, or a template such as {{column}}")
     for name in dict.fromkeys(_ONE_BRACE.findall(text)):
         if name in columns:

@@ -6,18 +6,18 @@ repeats of one task: what is made of several draws is then a metric's or a filte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
 from assay.core.errors import Fault, UserError
 from assay.core.specs import TaskOptions, VariationAxes
-from assay.core.variance_axes import ORDER, SEED, base_name, variant_suffix
+from assay.core.variance_axes import ORDER, SEED
 from assay.tasks.fewshot import CATWALK, FIRST
 from assay.tasks.lm_eval.build.fewshot_sampler import with_sampler
 from assay.tasks.lm_eval.build.generation_settings import effective_settings, generation_settings
 from assay.tasks.lm_eval.file.definition import TaskDefinition
-from assay.tasks.lm_eval.variants.style import has_choices
+from assay.tasks.lm_eval.variants.style_variants import has_choices
 from assay.tasks.styles import find_style
 
 _NOTHING = VariationAxes()
@@ -34,7 +34,8 @@ def varied(definition: TaskDefinition, options: TaskOptions) -> list[TaskDefinit
     if faults:
         raise UserError(*faults)
     if axes.draws is not None:
-        definition = replace(definition, repeats=axes.draws)
+        drawn = replace(definition.variant, draws=axes.draws)
+        definition = replace(definition, variant=drawn, repeats=axes.draws)
     if axes.seeds:
         # The sampler that the run names would bring its own seed.
         definition = with_sampler(definition, options)
@@ -45,15 +46,11 @@ def varied(definition: TaskDefinition, options: TaskOptions) -> list[TaskDefinit
 def _variant(definition: TaskDefinition, seed: int | None, order: int | None) -> TaskDefinition:
     levels = {} if seed is None else {SEED: seed}
     levels |= {} if order is None else {ORDER: order + 1}
-    mark = variant_suffix(levels)
     own = definition.fewshot
     return replace(
         definition,
-        name=definition.name + mark,
-        alias=definition.alias + mark,
+        variant=replace(definition.variant, levels=levels),
         fewshot=own if seed is None else replace(own, seed=seed),
-        variant=levels,
-        order=order or 0,
     )
 
 
@@ -98,12 +95,3 @@ def _draw_faults(definition: TaskDefinition, options: TaskOptions, named: str) -
     if generation_settings(own, options.sampling_seed, where).sampling.is_greedy:
         found = f"{named} is answered greedily, so all draws are equal"
         yield Fault("--draws", found, "a temperature above 0", "Add --gen_kwargs temperature=0.8,do_sample=true")
-
-
-def by_variant(names: Sequence[str]) -> dict[str, list[str]]:
-    """Names without their mark, by mark: the members of one group of every combination."""
-    found: dict[str, list[str]] = {}
-    for name in names:
-        bare = base_name(name)
-        found.setdefault(name.removeprefix(bare), []).append(bare)
-    return found

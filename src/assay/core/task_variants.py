@@ -1,0 +1,52 @@
+"""A task variant: the prompt style, prompt, seed and order of the choices in which a run evaluates a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from assay.core.variance_axes import ORDER
+
+
+@dataclass(frozen=True, slots=True)
+class TaskVariant:
+    """One of the variants in which a run evaluates a task. It prints as the name in tables: `task@letters#seed=3`.
+
+    Attributes:
+        task: the task's own name.
+        style: prompt style; None for the task's own prompt.
+        prompt: name of the prompt, for a task with several prompts.
+        profile: profile and its variant, where these leave the prompt style as the task has it.
+        levels: axis → level, for what the run varies: `{"seed": 1234, "order": 1}`.
+        draws: answers drawn per question, where the run varies the draws.
+    """
+
+    task: str
+    style: str | None = None
+    prompt: str | None = None
+    profile: str | None = None
+    levels: Mapping[str, int] = field(default_factory=dict)
+    draws: int | None = None
+
+    def __str__(self) -> str:
+        return self.task + self.suffix
+
+    @property
+    def suffix(self) -> str:
+        """What follows the task's name: `@letters#seed=3`."""
+        return self._label + "".join(f"#{axis}={level}" for axis, level in self.levels.items())
+
+    @property
+    def base(self) -> str:
+        """The name without levels: `task@letters`. All variants with this name differ in levels only."""
+        return self.task + self._label
+
+    @property
+    def order(self) -> int:
+        """Index of the listed order of the choices; 0 is the document's own order."""
+        return self.levels.get(ORDER, 1) - 1
+
+    @property
+    def _label(self) -> str:
+        label = self.style or self.prompt or self.profile
+        return "" if label is None else f"@{label}"

@@ -1,0 +1,115 @@
+"""One option: what it is called, what it takes, what it means, and the field of the specification that it fills."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+# How many words of the command line an option takes.
+SWITCH = "switch"  # none: --log_samples
+VALUE = "value"  # one: --limit 10
+OPTIONAL = "optional"  # none or one: --audit, --audit 5
+WORDS = "words"  # one or more, and again: --model_args a=1 b=2
+REPEAT = "repeat"  # one, and again: --include_path A --include_path B
+
+
+@dataclass(frozen=True)
+class Option:
+    """A row of the table.
+
+    Attributes:
+        help: what the value is, in a few words; the default is added to it.
+        group: heading of the help text that it appears under.
+        details: more of it, for `--help_all` and the reference page.
+        metavar: what stands for the value in help texts.
+        default: the default in words, where there is no value to show.
+        initial: the value of a command's own option that is not given.
+        fills: fields of `RunSpec`, such as `options.num_fewshot`; empty where several options make one field.
+        short: one-letter spelling, such as `-L`.
+        flag: spelling on the command line, where that is not the name of the keyword argument.
+        aliases: further spellings, which help texts leave out.
+        takes: how many words it takes; found from the type where empty.
+        constant: value of an option that is given without one.
+        choices: the values that it may have; empty for any.
+        synonyms: other words for some of the choices.
+        constants: hidden flags that stand for a value: `--json` for `--format json`.
+        read: makes the value of the text, or of the list of texts.
+        is_required: whether a command needs it.
+        is_positional: whether it is named by its place and not by a flag.
+        is_hidden: whether help texts leave it out: it is accepted for scripts written for other versions and tools.
+        is_python_only: whether the command line does not have it.
+    """
+
+    help: str
+    group: str = ""
+    metavar: str | None = None
+    default: str = ""
+    details: str = ""
+    initial: Any = None
+    fills: str | tuple[str, ...] = ()
+    short: str = ""
+    flag: str = ""
+    aliases: tuple[str, ...] = ()
+    takes: str = ""
+    type: Callable[[str], Any] | None = None
+    constant: Any = None
+    choices: tuple[str, ...] = ()
+    synonyms: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, str] = field(default_factory=dict)
+    read: Callable[[Any], Any] | None = None
+    is_required: bool = False
+    is_positional: bool = False
+    is_hidden: bool = False
+    is_python_only: bool = False
+
+    @cached_property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of the specification that it fills."""
+        return (self.fills,) if isinstance(self.fills, str) else self.fills
+
+
+def rows_of(table: type) -> dict[str, Option]:
+    """The options of a TypedDict whose fields are annotated with them, each with the type that its field has."""
+    hints = get_type_hints(table, include_extras=True)
+    return {name: _typed(hint) for name, hint in hints.items()}
+
+
+def _typed(hint: Any) -> Option:
+    kind, option = get_args(hint)[:2]
+    assert get_origin(hint) is Annotated and isinstance(option, Option)
+    kinds = [part for part in _members(kind) if part is not type(None)]
+    takes = option.takes or (SWITCH if kinds == [bool] else VALUE)
+    number = next((part for part in (int, float) if kinds == [part]), None)
+    return replace(option, takes=takes, type=option.type or number)
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
+def field_default(kind: type, path: str) -> Any:
+    """The default of a field of a dataclass, also of one within another: `settings.engine`."""
+    first, _, rest = path.partition(".")
+    if rest:
+        return field_default(get_type_hints(kind)[first], rest)
+    assert is_dataclass(kind)
+    return next(entry.default for entry in fields(kind) if entry.name == first)
+
+
+def filled(kind: Any, values: Mapping[str, Any]) -> Any:
+    """A dataclass with values for its fields, those of others within it by their path: `options.chat.system`."""
+    own = {path: value for path, value in values.items() if "." not in path}
+    hints = get_type_hints(kind)
+    for first in dict.fromkeys(path.partition(".")[0] for path in values if "." in path):
+        own[first] = filled(hints[first], dict(_below(first, values)))
+    return kind(**own)
+
+
+def _below(first: str, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for path, value in values.items():
+        head, _, rest = path.partition(".")
+        if head == first and rest:
+            yield rest, value

@@ -1,0 +1,244 @@
+"""The commands that read what there is: rescore, compare, explain and plot recorded runs; check, store, ls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from assay.options.command_rows import (
+    LOG_SAMPLES,
+    MISSING,
+    OUTPUT_FILE,
+    OUTPUT_FOLDER,
+    RECORDED_RUN,
+    STORE,
+    TASK_NAMES,
+    TEST,
+    TRUSTED_PACKAGE,
+    Command,
+    format_option,
+)
+from assay.options.hints import LISTINGS as SYNONYMS
+from assay.options.option import OPTIONAL, SWITCH, WORDS, Option
+from assay.options.table import (
+    OUTPUT,
+    RUNS,
+    TASKS,
+    setting_options,
+)
+from assay.options.values import read_count, read_margin, split_names
+from assay.studies.paired.paired_values import ALL_FLIPS, AXES, CORRECTIONS, TESTS
+
+FIGURE_KINDS = ("reliability", "axes", "prompts", "lengths", "positions")
+
+
+def _rescore() -> Command:
+    rows = setting_options()
+    own = {
+        "run": RECORDED_RUN,
+        "metrics": replace(rows["metrics"], default="those of the run"),
+        "scoring": replace(rows["scoring"], default="that of the run"),
+        "bootstrap_iters": replace(rows["bootstrap_iters"], default="as many as the run", fills=()),
+        "complete": Option("request answers that the store lacks from the run's model", MISSING, takes=SWITCH),
+        "model_args": replace(
+            rows["model_args"],
+            help="arguments of the model in place of recorded ones (with --complete)",
+            group=MISSING,
+            default="as recorded",
+        ),
+        "output_path": OUTPUT_FOLDER,
+        "log_samples": LOG_SAMPLES,
+        "format": format_option("text", "json"),
+        "store": STORE,
+    }
+    return Command("Scores the answers of a recorded run another way. The result is a new run.", own)
+
+
+def _test_rows() -> dict[str, Option]:
+    """The rows of paired tests."""
+    return {
+        "test": Option(
+            f"paired test: {', '.join(TESTS)}",
+            TEST,
+            "NAME",
+            "exact for scores of 0 and 1, permutation for others",
+            choices=TESTS,
+        ),
+        "alpha": Option("significance level of the tests", TEST, "A", type=float, initial=0.05),
+        "correction": Option(
+            f"correction for multiple testing: {' or '.join(CORRECTIONS)}",
+            TEST,
+            "NAME",
+            initial=CORRECTIONS[0],
+            choices=CORRECTIONS,
+        ),
+        "margin": Option(
+            "largest difference that does not matter: 0.02 is 2 points",
+            TEST,
+            "M",
+            "none",
+            read=read_margin("--margin"),
+        ),
+        "detect": Option(
+            "difference to detect: reports the number of documents it needs",
+            TEST,
+            "D",
+            "the observed difference",
+            type=float,
+            aliases=("--effect",),
+        ),
+        "seed": Option("seed of sign flips and bootstrap resamples", TEST, "N", type=int, initial=0),
+        "fail_if_worse": Option(
+            "exit with 4 if a run is worse than the baseline; with M, if it is not shown to be at most M worse",
+            TEST,
+            "M",
+            "off",
+            takes=OPTIONAL,
+            constant=0.0,
+            read=read_margin("--fail_if_worse"),
+        ),
+    }
+
+
+def _compare() -> Command:
+    own = {
+        "runs": replace(RECORDED_RUN, help=f"{RECORDED_RUN.help}; RUN@TASK for one task of it", takes=WORDS),
+        "tasks": replace(
+            TASK_NAMES,
+            help="only these tasks; demo_* is a pattern",
+            default="all that the runs share",
+            is_required=False,
+        ),
+        "metrics": replace(
+            setting_options()["metrics"],
+            help="metrics to compare: NAME, NAME,FILTER or all",
+            default="the first that a task reports",
+            read=None,
+        ),
+        "baseline": Option("run that the others are compared with", RUNS, "RUN", "every pair of runs"),
+        "across": Option(
+            f"what may differ between the runs: {', '.join(AXES)}",
+            RUNS,
+            "AXIS",
+            takes=WORDS,
+            read=split_names,
+            initial=["model"],
+        ),
+        "force": Option("compare runs that are not comparable; the output says what differs", RUNS, takes=SWITCH),
+        **_test_rows(),
+        "flips": Option(
+            "documents to list whose scores differ, N in each direction, or all",
+            OUTPUT,
+            "N",
+            read=read_count("--flips", ALL_FLIPS),
+            initial=0,
+        ),
+        "picks": Option(
+            "report per-document agreement of the predicted choices (reopens the runs)", OUTPUT, takes=SWITCH
+        ),
+        "format": replace(format_option("text", "markdown", "json", "junit"), constants={}),
+        "output_path": OUTPUT_FILE,
+        "store": STORE,
+    }
+    return Command("Compares recorded runs document by document. No model is loaded.", own)
+
+
+def _explain() -> Command:
+    own = {
+        "first": replace(RECORDED_RUN, metavar="RUN_A"),
+        "second": replace(RECORDED_RUN, metavar="RUN_B", help="the other run"),
+        "tasks": replace(
+            TASK_NAMES, help="a task of each run, or one for both", default="all that both have", is_required=False
+        ),
+        "metrics": replace(
+            setting_options()["metrics"],
+            help="a metric of each run, or one for both",
+            default="the first of each",
+            read=split_names,
+        ),
+        "tokens": Option("open the models' tokenizers and compare tokens, too", OUTPUT, takes=SWITCH),
+        "format": format_option("text", "markdown", "json"),
+        "output_path": OUTPUT_FILE,
+        "store": STORE,
+    }
+    return Command("Explains why two recorded runs have different scores. No weights are loaded.", own)
+
+
+def _plot() -> Command:
+    kinds = Option(
+        "reliability: accuracy against confidence; axes: scores over seeds, orders, draws and prompts with the sources "
+        "of variance; prompts: scores of all prompts; lengths and positions: predictions by length and position of the "
+        "choices",
+        RUNS,
+        "KIND",
+        is_positional=True,
+        choices=FIGURE_KINDS,
+    )
+    path = Option("file of the figure (.svg or .png)", OUTPUT, "FILE", "RUN_KIND.svg", short="-o")
+    about = "Draws a figure of a recorded run. No model is loaded."
+    return Command(about, {"run": RECORDED_RUN, "kind": kinds, "output_path": path, "store": STORE})
+
+
+def _check() -> Command:
+    own = {
+        "paths": Option("task files, or folders of them", TASKS, "PATH", takes=WORDS, is_positional=True),
+        "doc": Option(
+            "data file: names in templates must be columns of its first row", TASKS, "FILE", "columns are not checked"
+        ),
+        "allow_code": replace(
+            setting_options()["allow_code"], help="also build every task and group, running their Python code"
+        ),
+        "trust_package": replace(
+            TRUSTED_PACKAGE, help="like --allow_code, for this installed package only; may repeat"
+        ),
+        "format": format_option("text", "json"),
+    }
+    return Command("Validates task files without loading data: all faults at once.", own)
+
+
+def _store() -> Command:
+    own = {
+        "what": Option(
+            "check: read everything and compare checksums", "", "check", is_positional=True, choices=("check",)
+        ),
+        "repair": Option(
+            "delete what cannot be read, so that the next run requests it again; keeps a copy of the old file",
+            OUTPUT,
+            takes=SWITCH,
+        ),
+        "store": STORE,
+    }
+    return Command("Checks that every answer and run of a store can be read.", own)
+
+
+LISTINGS = ("tasks", "groups", "tags", "models", "metrics", "filters", "styles", "methods", "profiles", "runs")
+
+
+def _ls() -> Command:
+    own = {
+        "what": Option(
+            f"what to list: {', '.join(LISTINGS)}",
+            "",
+            "WHAT",
+            is_positional=True,
+            choices=LISTINGS,
+            synonyms=SYNONYMS,
+        ),
+        "text": Option("only rows that contain this text", "", "TEXT", "all rows", takes=OPTIONAL, is_positional=True),
+        "include_path": setting_options()["include_path"],
+        "tag": Option("only tasks with this tag", TASKS, "TAG", "all"),
+        "output_type": Option("only tasks of this type, such as multiple_choice", TASKS, "TYPE", "all"),
+        "format": format_option("text", "json"),
+        "store": STORE,
+    }
+    return Command("Lists tasks, models, metrics, runs and more.", own)
+
+
+MAKERS = {
+    "rescore": _rescore,
+    "compare": _compare,
+    "explain": _explain,
+    "plot": _plot,
+    "check": _check,
+    "store": _store,
+    "ls": _ls,
+}

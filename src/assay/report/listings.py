@@ -1,0 +1,172 @@
+"""The rows of `assay ls`: tasks, groups, tags, models, metrics, filters, styles, methods, profiles and runs.
+
+In: what to list, and where to look. Out: headings and rows.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.report.safe_names import model_name
+from assay.store.run_records import RunRecord
+from assay.tasks.catalog import Catalog
+
+Listing = tuple[tuple[str, ...], Sequence[tuple[str, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where to look.
+
+    Attributes:
+        open_catalog: finds all task files; called for tasks, groups and tags only.
+        notify: called with notices about the store.
+        store: file of answers and runs; the user's own when None.
+        tag: list only tasks with this tag; None for all.
+        output_type: list only tasks of this type; None for all.
+    """
+
+    open_catalog: Callable[[], Catalog]
+    notify: Callable[[Sequence[str]], object]
+    store: str | Path | None = None
+    tag: str | None = None
+    output_type: str | None = None
+
+
+def listing(what: str, sources: Sources) -> Listing:
+    """Headings and rows of what there is.
+
+    Args:
+        what: a key of `LISTINGS`.
+        sources: where to look.
+    """
+    return LISTINGS[what](sources)
+
+
+def _tasks(sources: Sources) -> Listing:
+    catalog = sources.open_catalog()
+    rows = [
+        (entry.name, entry.output_type or entry.kind, ", ".join(entry.tags), str(entry.path or ""))
+        for entry in sorted(catalog.entries.values(), key=lambda entry: entry.name)
+        if entry.kind in ("task", "plugin")
+        and (sources.tag is None or sources.tag in entry.tags)
+        and (sources.output_type is None or sources.output_type == entry.output_type)
+    ]
+    return ("Name", "Type", "Tags", "File"), rows
+
+
+def _collections(kind: str) -> Callable[[Sources], Listing]:
+    def listing(sources: Sources) -> Listing:
+        found = [entry for entry in sources.open_catalog().entries.values() if entry.kind == kind]
+        rows = [(entry.name, ", ".join(entry.members), str(entry.path or "")) for entry in found]
+        return ("Name", "Members", "File"), sorted(rows)
+
+    return listing
+
+
+def _models(sources: Sources) -> Listing:
+    from assay.models.registry import model_rows
+    from assay.store.store import Store, default_path
+
+    path = Path(sources.store or default_path())
+    trained = []
+    if path.exists():  # looking makes no store
+        with Store(path, may_be_read_only=True) as store:
+            trained = [
+                (model.name, "trained", f"{model.settings['method']} on {', '.join(model.tasks)}; {model.folder}")
+                for model in store.fitted.all()
+            ]
+    return ("Name", "Kind", "What"), [*(tuple(map(str, row)) for row in model_rows()), *trained]
+
+
+def _metrics(sources: Sources) -> Listing:
+    from assay.scoring.registry import METRICS, metric_definition
+
+    rows = []
+    for name in METRICS.names():
+        metric = metric_definition(name)
+        direction = {True: "higher", False: "lower", None: ""}[metric.higher_is_better]
+        rows.append((name, direction, metric.aggregation, ", ".join(metric.values), metric.description))
+    return ("Name", "Better", "Aggregation", "For", "What"), rows
+
+
+def _filters(sources: Sources) -> Listing:
+    from assay.scoring.registry import FILTERS
+
+    rows = []
+    for name in FILTERS.names():
+        factory = FILTERS.get(name)
+        settings = ", ".join(inspect.signature(factory).parameters)
+        rows.append((name, settings, (inspect.getdoc(factory) or "").split("\n")[0]))
+    return ("Name", "Settings", "What"), rows
+
+
+def _styles(sources: Sources) -> Listing:
+    from assay.tasks.styles import OWN, STYLES
+
+    own = (OWN, "as the task's file has it", "")
+    rows = [(style.name, style.description, style.prompt + style.delimiter + style.answer) for style in STYLES.values()]
+    return ("Name", "What", "Prompt and answer"), [own, *rows]
+
+
+def _methods(sources: Sources) -> Listing:
+    from assay.scoring.scorers.choice_methods import METHODS
+
+    rows = [(method.name, method.metric, method.description) for method in METHODS.values()]
+    return ("Name", "Metric", "Score of a choice"), rows
+
+
+def _profiles(sources: Sources) -> Listing:
+    from assay.tasks.profiles.parse import find_profile, profile_names
+
+    rows = []
+    for name in profile_names():
+        profile = find_profile(name)
+        source = "\n".join(f"{key}: {value}" for key, value in profile.source.items())
+        rows.append((name, source, profile.description, "\n".join(profile.lines()), "\n".join(profile.all_deviations)))
+    return ("Name", "Source", "Description", "Rules", "Deviations"), rows
+
+
+def _runs(sources: Sources) -> Listing:
+    from assay.store.store import Store, default_path
+
+    with Store(sources.store or default_path(), may_be_read_only=True) as store:
+        records = store.runs.all()
+        sources.notify(store.notices)
+    rows = [
+        (
+            record.id,
+            record.status,
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created)),
+            model_name(record.spec.get("model", record.model), record.spec.get("model_args", {})),
+            _task_list(record),
+            record.parent or "",
+        )
+        for record in records
+    ]
+    return ("Run", "Status", "Started", "Model", "Tasks", "Rescored from"), rows
+
+
+def _task_list(record: RunRecord) -> str:
+    """The tasks of a run, and those that it could not score."""
+    numbers = (record.summary or {}).get("tasks", {})
+    lost = [name for name, own in numbers.items() if "problem" in own]
+    return ", ".join(record.spec.get("tasks", [])) + (f" (not scored: {', '.join(lost)})" if lost else "")
+
+
+LISTINGS: dict[str, Callable[[Sources], Listing]] = {
+    "tasks": _tasks,
+    "groups": _collections("group"),
+    "tags": _collections("tag"),
+    "models": _models,
+    "metrics": _metrics,
+    "filters": _filters,
+    "styles": _styles,
+    "methods": _methods,
+    "profiles": _profiles,
+    "runs": _runs,
+}

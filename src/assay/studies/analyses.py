@@ -1,0 +1,150 @@
+"""What every run adds to its scores: notices, prompts, variance, reliability, subsampling; and its schedule.
+
+`run/` knows none of these. Whoever starts a run takes its session from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assay.core.metric_names import SELECTIVE, family_of
+from assay.core.packages import RequiredPackage
+from assay.core.protocols import ReportsNotices
+from assay.core.results import Contribution
+from assay.core.specs import RunSpec, VariationAxes
+from assay.run.events import Listener
+from assay.run.open_model import trained_notices
+from assay.run.resolve import TaskSelector
+from assay.run.session import Analysis, RunFeatures, RunOutcome, Session
+from assay.store.store import Store
+from assay.studies.notices.ignored_options import ignored_notices
+from assay.studies.notices.task_notices import group_notices, part_notices, task_notices
+from assay.studies.sampling.schedule import make_schedule, rescoring_schedule, with_run_ids
+
+
+def new_session(
+    spec: RunSpec,
+    store: Store,
+    listener: Listener,
+    needs: Sequence[RequiredPackage] = (),
+    select: TaskSelector | None = None,
+) -> Session:
+    """The session of a run with all features.
+
+    Args:
+        spec: what is requested.
+        store: open store.
+        listener: receives events.
+        needs: packages that are needed after the run, such as that of a figure.
+        select: finds the tasks, for runs that share them.
+    """
+    return Session(with_run_ids(spec, store), store, listener, needs=needs, features=FEATURES, select=select)
+
+
+def _model(run: RunOutcome) -> Contribution:
+    """What a model reports about itself; it has something to report only if it was loaded."""
+    model = run.setup.model
+    return Contribution(notices=tuple(model.notices()) if run.asked and isinstance(model, ReportsNotices) else ())
+
+
+def _results(run: RunOutcome) -> Contribution:
+    is_trained = run.setup.model.fingerprint.parent is not None
+    return Contribution(notices=tuple(task_notices(run.tasks, is_trained)))
+
+
+def _groups(run: RunOutcome) -> Contribution:
+    return Contribution(notices=tuple(group_notices(run.groups, run.tasks)))
+
+
+def _training(run: RunOutcome) -> Contribution:
+    return Contribution(notices=tuple(trained_notices(run.spec, run.store, [task.name for task in run.tasks])))
+
+
+def _parts(run: RunOutcome) -> Contribution:
+    return Contribution(notices=tuple(part_notices(run.tasks, run.spec)))
+
+
+def _ignored(run: RunOutcome) -> Contribution:
+    return Contribution(notices=tuple(ignored_notices(run.setup.tasks, run.tasks, run.spec)))
+
+
+def _best_variants(run: RunOutcome) -> Contribution:
+    if not run.setup.combined:
+        return Contribution()
+    from assay.studies.notices.best_variant import best_of  # most runs have no use for it
+
+    return Contribution(notices=tuple(best_of(run.setup.combined, run.tasks, run.groups)))
+
+
+def _tasks(run: RunOutcome) -> Contribution:
+    """What the code of tasks reports."""
+    return Contribution(
+        notices=tuple(line for task in run.setup.tasks if isinstance(task, ReportsNotices) for line in task.notices())
+    )
+
+
+def _prompts(run: RunOutcome) -> Contribution:
+    if not _has_prompts(run):
+        return Contribution()
+    from assay.studies.variance.prompts import prompt_axes
+    from assay.studies.variance.variance_report import prompt_lines
+
+    axes = prompt_axes(run.setup.tasks, run.tasks)
+    return Contribution("prompts", axes, lines=tuple(prompt_lines(axes)))
+
+
+def _draws(run: RunOutcome) -> Contribution:
+    if all(task.denominators.draws is None for task in run.tasks):
+        return Contribution()
+    from assay.studies.variance.variance_report import draw_lines
+
+    return Contribution(lines=tuple(draw_lines(run.tasks)))
+
+
+def _variance(run: RunOutcome) -> Contribution:
+    if run.spec.options.axes == VariationAxes() and not _has_prompts(run):
+        return Contribution()
+    from assay.studies.variance.decomposition import task_variances
+    from assay.studies.variance.variance_report import variance_lines
+
+    found = task_variances(run.setup.tasks, run.setup.scorers, run.tasks)
+    return Contribution("variance", found, lines=tuple(variance_lines(found)))
+
+
+def _has_prompts(run: RunOutcome) -> bool:
+    return any(task.card.config.get("prompt") for task in run.tasks)
+
+
+def _subsampling(run: RunOutcome) -> Contribution:
+    if all(task.subsample is None for task in run.tasks):
+        return Contribution()
+    from assay.studies.sampling.subsample_report import subsample_lines
+
+    return Contribution(lines=tuple(subsample_lines(run.tasks)))
+
+
+def _reliability(run: RunOutcome) -> Contribution:
+    """The reliability of tasks that report a metric of confidence."""
+    own = [task for task in run.tasks if any(family_of(item.metric) in _CONFIDENCE_METRICS for item in task.metrics)]
+    if not own:
+        return Contribution()
+    from assay.studies.calibration.reliability import task_reliability
+
+    found = {task.name: task_reliability(task.answered) for task in own}
+    return Contribution("reliability", tasks={name: one for name, one in found.items() if one is not None})
+
+
+# Metrics that a reliability table explains.
+_CONFIDENCE_METRICS = frozenset({"ece", "ece_adaptive", "auroc", "aurc", SELECTIVE})
+_NOTICES = (_model, _results, _groups, _training, _parts, _ignored, _best_variants, _tasks)
+# In the order of the notices, of the lines below the table, and of the keys in the result file.
+ANALYSES = (
+    *(Analysis("the notices", analyse) for analyse in _NOTICES),
+    Analysis("the lines of prompts", _prompts),
+    Analysis("the counts of draws", _draws),
+    Analysis("the sources of variance", _variance),
+    Analysis("the estimates from a subsample", _subsampling),
+    Analysis("the reliability", _reliability),
+)
+FEATURES = RunFeatures(make_schedule, ANALYSES)
+RESCORING_FEATURES = RunFeatures(rescoring_schedule, ANALYSES)

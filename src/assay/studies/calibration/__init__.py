@@ -1,0 +1,1 @@
+"""Calibration: whether a model is right as often as it is confident."""

@@ -1,0 +1,49 @@
+"""Reliability diagram of a task: the confidence of each predicted choice against its correctness."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from assay.core.responses import Failure, LabelScores, Logprob
+from assay.core.results import AnsweredDocument, RunResult
+from assay.scoring.scorers.multiple_choice import choice_view, confidence, scores_view
+from assay.studies.calibration.values import Reliability
+
+_CURVE_POINTS = 100
+
+
+def with_reliability(result: RunResult) -> RunResult:
+    """The run with the reliability of all its tasks, including those whose metrics do not need it."""
+    tasks = []
+    for task in result.tasks:
+        found = task.reliability or task_reliability(task.answered)
+        tasks.append(task if found is None else replace(task, additions={**task.additions, "reliability": found}))
+    return replace(result, tasks=tuple(tasks))
+
+
+def task_reliability(answered: Sequence[AnsweredDocument]) -> Reliability | None:
+    """Reliability diagram and risk-coverage curve of a task; None without choice probabilities or answers."""
+    points = list(_points(answered))
+    if not points:
+        return None
+    from assay.stats.calibration import reliability_table, risk_coverage
+
+    sure, hits = [point[0] for point in points], [point[1] for point in points]
+    curve = risk_coverage(sure, hits)
+    step = max(1, math.ceil(len(curve) / _CURVE_POINTS))
+    # Thinned from the end, so that the last point covers all documents.
+    return Reliability(len(points), reliability_table(sure, hits), curve[::-1][::step][::-1])
+
+
+def _points(answered: Sequence[AnsweredDocument]) -> Iterator[tuple[float, float]]:
+    for item in answered:
+        instance = item.instance
+        outputs = [output for output in item.outputs if not isinstance(output, Failure)]
+        if not instance.choices or instance.orders or not outputs or len(outputs) < len(item.outputs):
+            continue
+        if isinstance(outputs[0], LabelScores):
+            yield confidence(scores_view(instance, outputs), {})
+        elif isinstance(outputs[0], Logprob):
+            yield confidence(choice_view(instance, outputs[:: instance.draws]), {})

@@ -1,0 +1,263 @@
+"""Notices about the tasks of a run: truncation, answers not found, unusual prompts, documents left out.
+
+Takes the results of tasks; gives one line per notice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from assay.core.metric_names import uses_all_draws
+from assay.core.recorded_values import BYPASS
+from assay.core.responses import NOTE_TEXTS
+from assay.core.results import GroupResult, TaskResult
+from assay.core.specs import RunSpec
+from assay.core.variance_axes import ORDER, SEED, base_name, task_family
+from assay.run.build import has_own_template, is_index, shown_value
+from assay.scoring.draw_metrics import draw_notices
+from assay.studies.notices.majority_class import majority_class_texts
+from assay.studies.notices.shared_texts import shared_text_notices
+from assay.studies.sampling.values import EarlyStop
+from assay.tasks.styles import OWN, find_style, is_style
+
+# Begins the notice that names the tasks of which not all documents were evaluated.
+LIMITED = "evaluated only part of the documents (not a random sample): "
+# With fewer documents the right choice may well be at one index by chance.
+_FEW_DOCUMENTS = 10
+_NUMBER = re.compile(r"\b\d+\b")
+
+
+def task_notices(results: Sequence[TaskResult], is_trained: bool = False) -> list[str]:
+    """What the numbers do not show: truncation, oddities of prompts, answers not found, limits.
+
+    Variants of one task with the same notice share one line.
+
+    Args:
+        results: the tasks of a run.
+        is_trained: whether the model was trained here.
+    """
+    ways = Counter(task_family(result.name) for result in results)
+    reported: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for result in results:
+        family = task_family(result.name)
+        for text in (*_texts(result), *majority_class_texts(result, is_trained)):
+            reported.setdefault((family, _NUMBER.sub("#", text)), []).append((result.name, text))
+    lines = [_line(family, ways[family], own) for (family, _), own in reported.items()]
+    return lines + shared_text_notices(results) + _seed_notices(results)
+
+
+def _seed_notices(results: Sequence[TaskResult]) -> list[str]:
+    """Seeds that draw the same examples for every document: such levels add no information."""
+    by_seed: dict[str, list[TaskResult]] = {}
+    for result in results:
+        variant = result.card.config.get("variant")
+        if isinstance(variant, Mapping) and SEED in variant and variant.get(ORDER, 1) == 1:
+            by_seed.setdefault(base_name(result.name), []).append(result)
+    found = []
+    for base, own in by_seed.items():
+        asked = [{item.document.id: item.instance.requests for item in result.answered} for result in own]
+        shared = [document for document in asked[0] if all(document in requests for requests in asked)]
+        different = len({tuple(requests[document] for document in shared) for requests in asked})
+        if different < len(own):
+            sets = "one set" if different == 1 else f"{different} different sets"
+            found.append(
+                f"{base}: {len(own)} seeds draw {sets} of examples; seeds that draw the same set add no information"
+            )
+    return found
+
+
+def _line(family: str, ways: int, reported: Sequence[tuple[str, str]]) -> str:
+    """One notice for all variants that have it; numbers that differ become a range."""
+    name, text = reported[0]
+    if len(reported) == 1:
+        return f"{name}: {text}"
+    ranges = map(_range, zip(*(_NUMBER.findall(own) for _, own in reported), strict=True))
+    many = f"{ways} variants" if len(reported) == ways else f"{len(reported)} of {ways} variants"
+    return f"{family} ({many}): {_NUMBER.sub(lambda _: next(ranges), text)}"
+
+
+def _range(numbers: Sequence[str]) -> str:
+    low, high = min(numbers, key=int), max(numbers, key=int)
+    return low if low == high else f"{low} to {high}"
+
+
+def _texts(result: TaskResult) -> Iterator[str]:
+    """The notices of a task, without its name."""
+    counts = result.denominators
+    if counts.failed:
+        reported = f"{counts.failed} of {counts.total} documents failed and are excluded from the scores"
+        yield f"{reported} ({counts.scored} scored)"
+    yield from _undefined(result)
+    if counts.truncated:
+        yield f"{counts.truncated} of {counts.total} documents were cut to fit the model"
+    index = _constant_place(result)
+    if index is not None:
+        reported = (
+            f"the correct choice is at index {index} in all {counts.total} documents, so its position gives it away"
+        )
+        yield f"{reported}; evaluate all orders with --rotations"
+    is_scored = any(metric.metric != BYPASS for metric in result.metrics)
+    for note, count in counts.notes.items():
+        if is_scored or note != "invalid_gold":
+            yield f"{_NOTE_TEXTS.get(note, note)} ({count})"
+    for pipeline, count in counts.unparsed.items():
+        if count:
+            yield f"no answer was found in {count} of {counts.scored} ({pipeline})"
+    for pipeline, count in counts.misses_by_space.items():
+        reported = (
+            f"{count} of {counts.scored} answers are correct except for surrounding white space and count as wrong"
+        )
+        yield f"{reported} ({pipeline}); strip it with the filter remove_whitespace"
+    yield from _index_target_texts(result)
+    yield from draw_notices(result)
+    clusters = [metric.estimate.clusters for metric in result.metrics if metric.estimate.clusters is not None]
+    if clusters:
+        yield from _cluster_texts(min(clusters))
+
+
+def _undefined(result: TaskResult) -> Iterator[str]:
+    """Metrics without a value for some scored documents: they leave these out, or have no value themselves."""
+    scored = result.denominators.scored
+    for metric in result.metrics:
+        # Position metrics skip documents with fewer choices; draws have notices of their own.
+        is_other = metric.metric.startswith("position_") or uses_all_draws(metric.metric)
+        is_whole = metric.estimate.n == scored and metric.estimate.value is not None
+        if is_whole or is_other:
+            continue
+        own = (sample.values.get(metric.metric) for sample in result.samples if sample.filter == metric.filter)
+        missing = sum(value is None or (isinstance(value, float) and value != value) for value in own)
+        if missing:
+            where = "" if metric.filter == "none" else f" ({metric.filter})"
+            reported = f"{metric.metric}{where} has no value for {missing} of {scored} scored documents"
+            yield (
+                f"{reported} and leaves them out"
+                if metric.estimate.n < scored
+                else f"{reported}, so the task has none either"
+            )
+
+
+def _cluster_texts(clusters: int) -> Iterator[str]:
+    from assay.stats.clustered import FEW_CLUSTERS  # most runs have no use for it
+
+    if clusters < FEW_CLUSTERS:
+        reported = f"its documents form {clusters} clusters; with fewer than {FEW_CLUSTERS}"
+        yield f"{reported}, standard error and interval are unreliable"
+
+
+def _index_target_texts(result: TaskResult) -> Iterator[str]:
+    """Targets of digits that are read as places although each is the text of a choice, too.
+
+    Where one of them is not, such as a 0 among the choices 1 to 5, places are surely meant.
+    """
+    if not has_own_template(result.card.config):
+        return
+    instances = [item.instance for item in result.answered if item.instance.choices]
+    if not all(is_index(item.target) and str(item.target) in item.choices for item in instances):
+        return
+    moved = [item for item in instances if str(item.target) not in item.choices[item.target : item.target + 1]]
+    if moved:
+        first = moved[0]
+        read = shown_value(first.choices[first.target]) if first.target < len(first.choices) else "no choice"
+        message = f"the target is the text of a choice, but a template's digits are read as a place ({len(moved)} of"
+        example = f"document {first.document_id}: {first.target} means {read}"
+        yield f"{message} {len(instances)}; {example}); for the text, name the column alone in doc_to_target"
+
+
+def group_notices(groups: Sequence[GroupResult], results: Sequence[TaskResult]) -> list[str]:
+    """Groups whose mean leaves a task out, because none of its documents counts."""
+    failed = [result.name for result in results if result.denominators.failed == result.denominators.total > 0]
+    empty = [result.name for result in results if not result.denominators.total]
+    found = []
+    for group in groups:
+        if group.problem is not None or not group.metrics:
+            continue
+        reasons = {"all documents failed in ": failed, "no document could be evaluated in ": empty}
+        own = {reported: [leaf for leaf in group.leaves if leaf in names] for reported, names in reasons.items()}
+        count = len(group.leaves) - sum(map(len, own.values()))
+        if count < len(group.leaves):
+            why = "; ".join(reported + ", ".join(names) for reported, names in own.items() if names)
+            found.append(f"{group.spec.name}: its score is over {count} of {len(group.leaves)} tasks: {why}")
+    return found
+
+
+def part_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
+    """Tasks of which part of the documents was evaluated, and how that part was chosen."""
+    parts = [result for result in results if result.denominators.total < result.denominators.available]
+    limited, shared, drawn = [], [], []
+    for result in parts:
+        # A run that may stop early draws at random from what a limit leaves.
+        if result.subsample is None or spec.limit is not None:
+            limited.append(result)
+        elif result.subsample.stop is not None and result.subsample.stop.lacking:
+            shared.append(result)
+        else:
+            drawn.append(result)
+    notices = [LIMITED + _named(limited)] if limited else []
+    if shared:
+        notices.append(f"evaluated only documents that run {spec.sparing.until_decided} has: {_named(shared)}")
+    if drawn:
+        bases = dict.fromkeys(base_name(result.name) for result in drawn)
+        counts = ", ".join(f"{base} {_document_counts(results, base)}" for base in bases)
+        notices.append(f"evaluated a random sample of the documents (seed {spec.sparing.seed}): {counts}")
+    return notices + _stop_notices(results, spec)
+
+
+def _document_counts(results: Sequence[TaskResult], base: str) -> str:
+    """`79 to 120 of 120`: combinations of seeds and orders may stop after different documents."""
+    counts = [result.denominators for result in results if base_name(result.name) == base]
+    low, high = min(own.total for own in counts), max(own.total for own in counts)
+    return f"{low:,}" + (f" to {high:,}" if low < high else "") + f" of {max(own.available for own in counts):,}"
+
+
+def _named(results: Sequence[TaskResult]) -> str:
+    return ", ".join(dict.fromkeys(base_name(result.name) for result in results))
+
+
+def _stop_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
+    # A task that was evaluated to its end has the numbers of a run without a stopping rule.
+    early = [result for result in results if result.subsample is not None and _is_early(result.subsample.stop)]
+    if not early:
+        return []
+    ways = Counter(map(_varied_task, results))
+    is_varied = spec.options.axes.draws is not None or any(ways[_varied_task(result)] > 1 for result in early)
+    also = " and the errors and intervals over prompts, seeds, orders and draws" if is_varied else ""
+    reported = f"intervals in the table{also} are not valid after early stopping; the anytime-valid ones are"
+    return [f"{', '.join(result.name for result in early)}: {reported}"]
+
+
+def _is_early(stop: EarlyStop | None) -> bool:
+    return stop is not None and stop.documents < stop.most
+
+
+def _varied_task(result: TaskResult) -> str:
+    """The task of which a result is a variant."""
+    prompt = result.card.config.get("prompt")
+    return str(prompt["task"]) if isinstance(prompt, Mapping) else base_name(result.name)
+
+
+def _constant_place(result: TaskResult) -> int | None:
+    """The index that is correct in every document of a task whose style lists the choices in one order, or None.
+
+    Some benchmarks leave the order of the choices to the user: the correct one always comes first.
+    """
+    style = str(result.card.config.get("style") or OWN)
+    if style == OWN or len(result.answered) < _FEW_DOCUMENTS or not is_style(style):
+        return None
+    found = find_style(style)
+    if found.rotates or not found.shows_options:
+        return None
+    instances = [item.instance for item in result.answered]
+    found_places = {item.gold_indices for item in instances if item.choices}
+    places = found_places.pop() if len(found_places) == 1 else ()
+    return places[0] if len(places) == 1 and isinstance(places[0], int) and places[0] >= 0 else None
+
+
+_NOTE_TEXTS = {
+    **NOTE_TEXTS,
+    "invalid_gold": "the right answer is not among the choices, so documents count as wrong",
+    "equal_choices": "documents have equal choices, of which only the first can be predicted",
+    "empty_choice": "documents have an empty choice, which no length-normalised score predicts",
+    "single_choice": "documents have a single choice, so every prediction is the same",
+}

@@ -1,0 +1,72 @@
+"""The schedule of a run: all documents, a random subsample, or batches until a stopping rule is met."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from assay.core.results import TaskResult
+from assay.core.specs import RunSpec
+from assay.run.build import BuiltTask
+from assay.run.resolve import Setup
+from assay.run.session import FullSchedule, Schedule, Session
+from assay.store.store import Store
+
+if TYPE_CHECKING:
+    from assay.studies.sampling.values import ReferenceValues
+
+
+def make_schedule(session: Session, setup: Setup) -> Schedule:
+    """The schedule that the specification of a run asks for; loads its reference run."""
+    options = session.spec.sparing
+    if options.may_stop_early:
+        from assay.studies.sampling.early_stopping import EarlyStopping  # most runs have no use for it
+
+        return EarlyStopping(session, setup)
+    if options.reference is None:
+        return rescoring_schedule(session, setup)
+    from assay.studies.sampling.estimates import sample_references
+
+    references = sample_references(session, options.reference, setup.tasks)
+    return SubsampleSchedule(session, setup, references)
+
+
+def rescoring_schedule(session: Session, setup: Setup) -> Schedule:
+    """The schedule of a rescored run: its documents are known, and its stopping rule is not applied again."""
+    options = session.spec.sparing
+    if options.sample is None and not options.may_stop_early:
+        return FullSchedule(session, setup)
+    return SubsampleSchedule(session, setup, {})
+
+
+class SubsampleSchedule(FullSchedule):
+    """A random part of the documents in one batch; adds what it shows about all documents.
+
+    Args:
+        session: the run.
+        setup: its tasks.
+        references: task → its values in the reference run.
+    """
+
+    def __init__(self, session: Session, setup: Setup, references: Mapping[str, ReferenceValues]) -> None:
+        super().__init__(session, setup)
+        self._options, self._references = session.spec.sparing, references
+
+    def complete(self, built: Sequence[BuiltTask], results: tuple[TaskResult, ...]) -> tuple[TaskResult, ...]:
+        from assay.studies.sampling.estimates import with_subsample_estimates
+
+        return with_subsample_estimates(built, results, self._options, self._references)
+
+
+def with_run_ids(spec: RunSpec, store: Store) -> RunSpec:
+    """The specification with the ids of the runs that it refers to: `last` means another run tomorrow."""
+    options = spec.sparing
+    if options.until_decided is None and options.reference is None:
+        return spec
+
+    def run_id(name: str | None) -> str | None:
+        return None if name is None else store.runs.get(name).id
+
+    whole = replace(options, until_decided=run_id(options.until_decided), reference=run_id(options.reference))
+    return replace(spec, sparing=whole)

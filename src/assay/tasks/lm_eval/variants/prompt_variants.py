@@ -1,0 +1,232 @@
+"""A task in several prompts: those of a PromptSource file, or those that its own file lists.
+
+Takes a definition, gives one definition per prompt. A template with answer choices is asked as multiple choice, one
+without by writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from assay.core.errors import DataError, Fault, UserError, did_you_mean
+from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskOptions
+from assay.core.task_variants import TaskVariant
+from assay.tasks.lm_eval.build.fields import Row
+from assay.tasks.lm_eval.build.instances import INVALID_GOLD
+from assay.tasks.lm_eval.file.definition import DEFAULT_METRICS, Rendering, TaskDefinition
+from assay.tasks.lm_eval.file.prompt_list import ListedPrompt, listed_prompts
+from assay.tasks.lm_eval.file.yaml_reader import TaskFile
+from assay.tasks.promptsource import PromptTemplate, RenderedPrompt, SkippedRow, find_templates, read_templates
+
+# What stands in the place of a path for the prompts that a task file names itself.
+ALL_PROMPTS = "all"
+_CHOICE, _GENERATED = "multiple_choice", "generate_until"
+# An answer that is written is compared without the blank that parts it from the prompt, and as Catwalk finds the right
+# choice: whatever its case.
+_WRITTEN = Scoring(
+    _GENERATED,
+    (MetricSpec("exact_match", options={"ignore_case": True, "ignore_punctuation": True}),),
+    (PipelineSpec("strip", (FilterSpec("remove_whitespace"), FilterSpec("take_first"))),),
+)
+_Named = TypeVar("_Named", ListedPrompt, PromptTemplate)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptOptions:
+    """Which prompts the user requests.
+
+    Attributes:
+        place: PromptSource's file or folder; None for what the task file says.
+        is_original: whether only those that ask what the dataset was made for.
+        name: a single one, by the name behind the task's; None for all.
+    """
+
+    place: str | None = None
+    is_original: bool = False
+    name: str | None = None
+
+    @classmethod
+    def of(cls, options: TaskOptions, name: str | None) -> PromptOptions:
+        place = options.prompts if options.prompts != ALL_PROMPTS else None
+        return cls(place, options.original_task, name)
+
+
+def in_prompts(
+    file: TaskFile, prompt_options: PromptOptions, define: Callable[[TaskFile], TaskDefinition]
+) -> list[TaskDefinition] | None:
+    """A task in every requested prompt; None where neither the run nor the file names prompts.
+
+    Args:
+        file: the task.
+        prompt_options: which of the prompts.
+        define: makes the definition of a file.
+    """
+    if prompt_options.place is None and file.data.get("prompts") is None:
+        return None
+    if prompt_options.place is None and isinstance(file.data["prompts"], list):
+        chosen = _chosen(listed_prompts(file), prompt_options, file.where("prompts"))
+        return [_with_listed(define(prompt.file), file, prompt) for prompt in chosen]
+    definition = define(file)
+    path = templates_path(file, prompt_options.place)
+    return [
+        _with_template(definition, template) for template in _chosen(read_templates(path), prompt_options, str(path))
+    ]
+
+
+def templates_path(file: TaskFile, place: str | None = None) -> Path:
+    """The template file of a task.
+
+    Args:
+        file: the task.
+        place: the run's file or folder; None for what the task file says.
+    """
+    if place is not None:
+        folder, where = Path(), f"--prompts, task {file.data.get('task')}"
+    else:
+        said = file.places.get(("prompts",))
+        folder, where = (said.file if said is not None else file.path).parent, file.where("prompts")
+    path = folder / Path(place or str(file.data["prompts"])).expanduser()
+    return find_templates(path, str(file.data.get("dataset_path", "")), file.data.get("dataset_name"), where)
+
+
+def _chosen(prompts: Sequence[_Named], prompt_options: PromptOptions, where: str) -> list[_Named]:
+    kept = [prompt for prompt in prompts if prompt.original_task or not prompt_options.is_original]
+    if not kept:
+        found = f"none of its {len(prompts)} prompts is marked original_task"
+        raise UserError(Fault(where, found, "one at least", "Leave --original_task out"))
+    if prompt_options.name is None:
+        return kept
+    named = [prompt for prompt in kept if _label(prompt) == prompt_options.name]
+    if not named:
+        names = list(map(_label, kept))
+        found = f'no prompt "{prompt_options.name}"{did_you_mean(prompt_options.name, names)}'
+        raise UserError(Fault(where, found, "one of " + ", ".join(names)))
+    return named
+
+
+def _label(prompt: ListedPrompt | PromptTemplate) -> str:
+    return prompt.name if isinstance(prompt, ListedPrompt) else prompt.label
+
+
+def _with_listed(definition: TaskDefinition, file: TaskFile, prompt: ListedPrompt) -> TaskDefinition:
+    """The task in one prompt of its file's list, which the definition has for its own."""
+    name, alias = file.data["task"], file.data.get("task_alias")
+    variant = TaskVariant(name, prompt=prompt.name)
+    return replace(definition, variant=variant, own_alias=name if alias is None else alias, prompt=prompt.notes)
+
+
+def _with_template(definition: TaskDefinition, template: PromptTemplate) -> TaskDefinition:
+    """The task in one template. It reads the dataset's own rows, for which it was written."""
+    reader = _TemplateReader(template)
+    has_choices = template.answer_choices is not None
+    output_type = _CHOICE if has_choices else _GENERATED
+    rendering = Rendering(
+        _Field(reader.prompt),
+        _Field(reader.place if has_choices else reader.target),
+        _Field(reader.choices) if has_choices else None,
+        None,
+        definition.rendering.delimiters,
+    )
+    examples = replace(rendering, target=_Field(reader.shown), delimiters=definition.fewshot.rendering.delimiters)
+    return replace(
+        definition,
+        variant=replace(definition.variant, prompt=template.label),
+        output_type=output_type,
+        rendering=rendering,
+        description=None,
+        fewshot=replace(definition.fewshot, rendering=examples, process=None, label=None),
+        generation=definition.generation if definition.output_type == output_type else None,
+        repeats=1,
+        scoring=_scoring(definition, output_type),
+        process=None,
+        prompt=_notes(definition.name, template),
+        skip_reason=reader.skip_reason,
+    )
+
+
+def _notes(task: str, template: PromptTemplate) -> Mapping[str, Any]:
+    """The template for the record."""
+    return {
+        "task": task,
+        "name": template.label,
+        "promptsource_name": template.name,
+        "promptsource_id": template.id,
+        "jinja": template.text,
+        "answer_choices": template.answer_choices,
+        "original_task": template.original_task,
+        "choices_in_prompt": template.choices_in_prompt,
+        "metrics": list(template.metrics),
+        "languages": list(template.languages),
+        "reference": template.reference,
+    }
+
+
+def _scoring(definition: TaskDefinition, output_type: str) -> Scoring:
+    """The task's own where it asks in the same shape and by no code of its own."""
+    own = definition.scoring
+    is_plain = own.process is None and all(spec.function is None for spec in own.metrics)
+    says = definition.file.data.get("metric_list") is not None
+    if is_plain and says and definition.output_type == output_type:
+        return own
+    return _WRITTEN if output_type == _GENERATED else Scoring(_CHOICE, tuple(map(MetricSpec, DEFAULT_METRICS[_CHOICE])))
+
+
+class _Field:
+    """A function of a row that leaves the row as it is."""
+
+    is_pure = True
+
+    def __init__(self, read: Callable[[Row], Any]) -> None:
+        self._read = read
+
+    def __call__(self, row: Row) -> Any:
+        return self._read(row)
+
+
+class _TemplateReader:
+    """The fields of a template. The last row is kept as it was put: three fields are read from it."""
+
+    def __init__(self, template: PromptTemplate) -> None:
+        self._template = template
+        self._last: tuple[Row | None, RenderedPrompt | SkippedRow] = (None, SkippedRow(""))
+
+    def prompt(self, row: Row) -> str:
+        return self._found(row).prompt
+
+    def target(self, row: Row) -> str:
+        return self._found(row).target
+
+    def shown(self, row: Row) -> str:
+        """The answer that an example shows: the right choice as it is scored, as in Catwalk; else the target."""
+        found = self._found(row)
+        return found.target if found.place is None or not found.choices else found.choices[found.place]
+
+    def choices(self, row: Row) -> list[str]:
+        return list(self._found(row).choices or ())
+
+    def place(self, row: Row) -> int:
+        place = self._found(row).place
+        return INVALID_GOLD if place is None else place
+
+    def skip_reason(self, row: Row) -> str | None:
+        """Why the template does not put a row; None where it does."""
+        found = self._rendered(row)
+        if not isinstance(found, SkippedRow):
+            return None
+        return f"the prompt fails: {found.reason}" if found.fails else found.reason
+
+    def _found(self, row: Row) -> RenderedPrompt:
+        found = self._rendered(row)
+        if isinstance(found, SkippedRow):
+            raise DataError(Fault(self._template.where, f"does not put a document: {found.reason}"))
+        return found
+
+    def _rendered(self, row: Row) -> RenderedPrompt | SkippedRow:
+        last, found = self._last
+        if last is not row:
+            found = self._template.render_row(row)
+            self._last = (row, found)
+        return found

@@ -1,0 +1,297 @@
+"""Finds and reads what the names of a run mean: task files, groups, plugins, task objects and the user's own texts.
+
+Takes an item of the user's list and the catalog, gives a tree of nodes. What cannot be found or read is a node, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, Union
+
+from assay.core.errors import Fault, TaskFileError, UnknownName, UserError
+from assay.core.protocols import Task
+from assay.core.specs import LM_EVAL, GroupSpec, TaskOptions
+from assay.data import readers as files
+from assay.tasks.catalog import PLUGINS, Catalog
+from assay.tasks.corpora import MARK, open_corpus
+from assay.tasks.lm_eval.file.groups import GroupDefinition, Member, MemberOverrides, define_group, unknown_member
+from assay.tasks.lm_eval.file.schema import group_faults
+from assay.tasks.lm_eval.file.yaml_reader import TaskFile, read_task_file
+from assay.tasks.styles import OWN, Style, find_style, is_style
+from assay.tasks.unknown_names import empty_folder, unknown_task
+
+# An item of the user's list: a name, pattern or path, or a task object.
+Wanted = Union[str, Task]
+
+# Unknown names that are compared with all known ones: with lm-eval's 14,000 names a comparison takes 30 ms.
+_MOST_SUGGESTIONS = 20
+# Keys of a group's own; a member that is a registered group has them in its own file.
+_GROUP_KEYS = ("task", "group_alias", "aggregate_metric_list")
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """How the user wants the questions of an item worded.
+
+    Attributes:
+        style: prompt style; None for the task's own prompt.
+        is_chosen: whether the user names a style, the task's own included.
+        prompt: what follows the @ and is not a style: the name of one of the task's prompts.
+    """
+
+    style: Style | None = None
+    is_chosen: bool = False
+    prompt: str | None = None
+
+    def named(self, name: str) -> str:
+        """The name of a group whose tasks are worded so."""
+        label = self.prompt if self.style is None else self.style.name
+        return name if label is None else f"{name}@{label}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileNode:
+    """A task file, and what the groups above it override."""
+
+    file: TaskFile
+    overrides: MemberOverrides
+    wording: Wording
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadyNode:
+    """Tasks that are objects already: the user's own, a plugin's, or texts with the group over their domains."""
+
+    tasks: tuple[Task, ...]
+    wording: Wording
+    group: GroupSpec | None = None
+    notices: tuple[str, ...] = ()
+    is_given: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupNode:
+    """A group, its members, and what the groups above it override."""
+
+    definition: GroupDefinition
+    members: tuple[Node, ...]
+    overrides: MemberOverrides
+    wording: Wording
+
+    @property
+    def name(self) -> str:
+        """The group's name in the run."""
+        return self.wording.named(self.definition.name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ErrorNode:
+    """Something that cannot be found or read."""
+
+    error: UserError
+
+
+Node = Union[FileNode, ReadyNode, GroupNode, ErrorNode]
+
+
+def walk(nodes: Sequence[Node]) -> list[Node]:
+    """All nodes of some trees in order, members before their group, each once."""
+    found: dict[Node, None] = {}
+
+    def visit(node: Node) -> None:
+        if node not in found:
+            for member in node.members if isinstance(node, GroupNode) else ():
+                visit(member)
+            found[node] = None
+
+    for node in nodes:
+        visit(node)
+    return list(found)
+
+
+class TaskFinder:
+    """Finds and reads tasks; a file or group that several items lead to is read once."""
+
+    def __init__(self, catalog: Catalog, options: TaskOptions) -> None:
+        self._catalog = catalog
+        self._options = options
+        self._read: dict[Hashable, list[Node]] = {}
+        self._unknown = count()
+
+    def find(self, item: Wanted) -> list[Node]:
+        """What an item of the user's list means."""
+        if isinstance(item, str):
+            return _tried(partial(self._find_text, item))
+        return _tried(lambda: [ReadyNode((item,), Wording(_style(self._options.style)), is_given=True)])
+
+    def _find_text(self, item: str) -> list[Node]:
+        if item.startswith(MARK):
+            # A style words a question, so it leaves texts alone.
+            corpus = open_corpus(item, self._options)
+            return [ReadyNode(corpus.tasks, Wording(), corpus.group, corpus.notices)]
+        name, style = self._split_style(item)
+        # What is not a style may be one of the task's prompts, which only its file knows.
+        if style not in (None, self._options.style) and not is_style(str(style)):
+            wording = Wording(prompt=style)
+        else:
+            wording = Wording(_style(style), style is not None)
+        path = Path(name).expanduser()
+        if name.endswith((".yaml", ".yml")):
+            paths = files.matching(path, "--tasks") or [path]
+            return [node for found in paths for node in _tried(partial(self._in_path, found, wording))]
+        if not self._catalog.select(name) and path.is_dir():
+            return self._in_folder(path, wording)
+        return self._in_catalog(name, wording)
+
+    def _split_style(self, item: str) -> tuple[str, str | None]:
+        """An item and the prompt style behind an @; the run's style for an item without one."""
+        splits = [(item[:index], item[index + 1 :]) for index, sign in enumerate(item) if sign == "@" and index]
+        if not splits or item in self._catalog.entries or files.matching(Path(item).expanduser(), "--tasks"):
+            return item, self._options.style
+        # A path may have an @ of its own, before the style or in it.
+        known = [split for split in splits if is_style(split[1])]
+        return (known or splits)[-1]
+
+    def _in_folder(self, folder: Path, wording: Wording) -> list[Node]:
+        """Every task and group directly in a folder. Files that only serve as includes are not run."""
+        paths = sorted(folder.glob("*.yaml"))
+        if not paths:
+            raise empty_folder(folder)
+        return [node for path in paths for node in _tried(partial(self._in_path, path, wording, is_named=False))]
+
+    def _in_path(self, path: Path, wording: Wording, is_named: bool = True) -> list[Node]:
+        file = read_task_file(path)
+        if "group" in file.data:
+            return [self._group(_defined_group(file), MemberOverrides(), wording)]
+        if "task" in file.data:
+            return [FileNode(file, MemberOverrides(), wording)]
+        if is_named:
+            raise TaskFileError(Fault(str(path), "defines neither a task nor a group", "a key task: or group:"))
+        return []
+
+    def _in_catalog(self, pattern: str, wording: Wording) -> list[Node]:
+        names = self._catalog.select(pattern)
+        if not names:
+            raise unknown_task(pattern, self._catalog, self._near_names())
+        return [node for name in names for node in _tried(partial(self._entry, name, MemberOverrides(), wording))]
+
+    def _near_names(self) -> list[str]:
+        """Names that an unknown one may have meant; none after the first few unknown names."""
+        return list(self._catalog.entries) if next(self._unknown) < _MOST_SUGGESTIONS else []
+
+    def _entry(
+        self, name: str, overrides: MemberOverrides, wording: Wording, above: tuple[str, ...] = ()
+    ) -> list[Node]:
+        """What a name of the catalog means."""
+        entry = self._catalog.entries[name]
+        if entry.kind == "tag":
+            members = entry.members
+            return [node for member in members for node in self._entry(member, overrides, wording, above)]
+        if entry.kind == "plugin":
+            task = PLUGINS.create(name, Task)
+            return [ReadyNode((task,), wording, notices=tuple(_plugin_notices(name, task, overrides)))]
+        assert entry.path is not None, "files define tasks and groups"
+        key = (name, wording, repr(overrides.data))
+        if key not in self._read:
+            file = read_task_file(entry.path)
+            if entry.kind == "group":
+                self._read[key] = [self._group(_defined_group(file), overrides, wording, above)]
+            else:
+                self._read[key] = [FileNode(file, overrides, wording)]
+        return self._read[key]
+
+    def _group(
+        self, group: GroupDefinition, overrides: MemberOverrides, wording: Wording, above: tuple[str, ...] = ()
+    ) -> GroupNode:
+        if group.name in above:
+            chain = " → ".join((*above, group.name))
+            raise TaskFileError(Fault(str(group.file.path), f"group cycle: {chain}", next="Break the cycle"))
+        inside = partial(self._member, group, overrides.over(group.changes), wording, (*above, group.name))
+        members = [node for member in group.members for node in _tried(partial(inside, member))]
+        return GroupNode(group, tuple(members), overrides, wording)
+
+    def _member(
+        self,
+        group: GroupDefinition,
+        inherited: MemberOverrides,
+        wording: Wording,
+        above: tuple[str, ...],
+        member: Member,
+    ) -> list[Node]:
+        # What is written at the member itself is nearer to it than what the group says to all of them.
+        overrides = member.changes.over(inherited)
+        where = group.file.where(*member.place)
+        if member.name in self._catalog.entries:
+            keys = [key for key in _GROUP_KEYS if key in member.changes.data] if member.is_group else []
+            if keys:
+                found = f'"{member.name}" is a registered group, but {keys[0]} is given'
+                raise TaskFileError(Fault(where, found, "another name"))
+            nodes = self._entry(member.name, overrides, wording, above)
+            return _collapsed(nodes, member, overrides) if self._collapses(member) else nodes
+        inline_name = f"{group.name}::{member.name}"
+        if member.is_group and "task" in member.changes.data:
+            inner = define_group(group.file, member.changes.data, inline_name, member.place)
+            return [self._group(inner, inherited, wording, above)]
+        if not member.is_group and ("dataset_path" in overrides.data or "include" in overrides.data):
+            return [FileNode(_inline_file(group.file, inline_name, overrides), MemberOverrides(), wording)]
+        raise UnknownName(unknown_member(group.file, member, self._near_names()))
+
+    def _collapses(self, member: Member) -> bool:
+        """Whether lm-eval gives all tasks below a member one name, so that it evaluates only the last."""
+        is_many = self._catalog.entries[member.name].kind in ("group", "tag")
+        return self._options.like == LM_EVAL and not member.is_group and member.is_mapping and is_many
+
+
+def _tried(find: Callable[[], list[Node]]) -> list[Node]:
+    """What is found, or the error, so that those of other items are found too."""
+    try:
+        return find()
+    except UserError as error:
+        return [ErrorNode(error)]
+
+
+def _style(style: str | None) -> Style | None:
+    return find_style(style) if style is not None and style != OWN else None
+
+
+def _defined_group(file: TaskFile) -> GroupDefinition:
+    faults = group_faults(file)
+    if faults:
+        raise TaskFileError(*faults)
+    return define_group(file, file.data, file.data["group"])
+
+
+def _plugin_notices(name: str, task: Task, overrides: MemberOverrides) -> Iterator[str]:
+    if task.card.name != name:
+        yield f'the task "{name}" calls itself "{task.card.name}" and is recorded under that name'
+    if overrides.data:
+        keys = ", ".join(sorted(map(str, overrides.data)))
+        yield f"{task.card.name}: what its group says ({keys}) has no effect: it is written in Python"
+
+
+def _collapsed(nodes: Sequence[Node], member: Member, overrides: MemberOverrides) -> list[Node]:
+    """The last task below a member, under the member's name."""
+    below = walk(nodes)
+    tasks: dict[Any, FileNode] = {}
+    for node in below:
+        if isinstance(node, FileNode):
+            tasks.setdefault(node.file.data.get("task"), node)
+    renamed = MemberOverrides({"task": member.name}).over(overrides)
+    last = [replace(node, overrides=renamed) for node in list(tasks.values())[-1:]]
+    return [*(node for node in below if isinstance(node, ErrorNode)), *last]
+
+
+def _inline_file(group: TaskFile, name: str, overrides: MemberOverrides) -> TaskFile:
+    """A task that is defined inside a group file, with what it includes."""
+    file = TaskFile(group.path, {}, {})
+    named = overrides.data.get("include", [])
+    for include in [named] if isinstance(named, str) else named:
+        base = read_task_file(group.path.parent / str(include))
+        file = file.changed(base.data, base.places)
+    own = {key: value for key, value in overrides.data.items() if key != "include"}
+    places = {keys: place for keys, place in overrides.places.items() if keys[0] != "include"}
+    return file.changed({**own, "task": name}, places)
