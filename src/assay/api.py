@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from assay.core.arguments import parse_arguments
 from assay.core.call_checks import checked
@@ -26,6 +26,7 @@ from assay.options.model_rows import ModelRow, model_rows
 from assay.options.refusals import refuse_early_stopping, refuse_methods_settings
 from assay.options.specification import fit_spec_of, make_spec, with_settings
 from assay.options.table import Settings
+from assay.options.task_arguments import Tasks, names_and_objects, split_tasks, task_objects
 from assay.report.result_files import check_output_path, write_results
 from assay.run.events import Listener, ignore
 from assay.run.forecast import PlanReport, forecast
@@ -46,22 +47,6 @@ if TYPE_CHECKING:
     from assay.studies.matrix.matrix_values import Matrix
     from assay.studies.methods.evaluate_methods import MethodsOptions
     from assay.studies.methods.methods_values import MethodsStudy
-
-Tasks = Union[str, Path, Task, Sequence[Union[str, Path, Task]]]
-
-
-def _split_tasks(tasks: Tasks) -> list[str | Task]:
-    """The tasks as a list: names, paths as names, and objects."""
-    if isinstance(tasks, str):
-        return [name.strip() for name in tasks.split(",") if name.strip()]
-    given = tasks if isinstance(tasks, Sequence) else [tasks]
-    return [str(item) if isinstance(item, Path) else item for item in given]
-
-
-def _names_and_objects(tasks: Tasks) -> tuple[list[str], list[Task]]:
-    """Names and task objects, apart."""
-    wanted = _split_tasks(tasks)
-    return [item for item in wanted if isinstance(item, str)], [item for item in wanted if not isinstance(item, str)]
 
 
 def _make_run_spec(model: str | Model, wanted: Sequence[str | Task], settings: Settings) -> RunSpec:
@@ -103,7 +88,7 @@ def evaluate(
         listener: function that is called with every event of the run.
         **settings: settings of the run in the command line's names, see `assay.Settings`.
     """
-    wanted = _split_tasks(tasks)
+    wanted = split_tasks(tasks)
     spec = _make_run_spec(model, wanted, settings)
     _check_output(output_path, audit)
     with open_store(store) as opened:
@@ -136,7 +121,7 @@ def evaluate_row(
         needs: as in `evaluate`.
         listener: receives events.
     """
-    wanted = _split_tasks(tasks)
+    wanted = split_tasks(tasks)
     spec = _make_run_spec(row.model or row.name, wanted, row.settings)
     with open_store(store) as opened:
         session = new_session(spec, opened, listener, needs, shared.select)
@@ -194,18 +179,9 @@ def load_run(
     """
     from assay.run.rescore import load
 
-    objects = _task_objects(tasks, "load_run")
+    objects = task_objects(tasks, "load_run")
     with open_store(store_of_runs(store, run), may_be_read_only=True) as opened:
         return load(opened, run_id(run), objects, listener, RESCORING_FEATURES)
-
-
-def _task_objects(tasks: Tasks, function: str) -> list[Task]:
-    """The task objects of a recorded run; its other tasks are found by their names."""
-    names, objects = _names_and_objects(tasks)
-    if names:
-        advice = "Leave the names out: all tasks of the run are found by name"
-        raise ArgumentError(Fault(f"{function}()", f"tasks names {', '.join(names)}", "task objects only", advice))
-    return objects
 
 
 @checked()
@@ -248,7 +224,7 @@ def plot(
     from assay.studies.figures import draw_recorded
 
     with open_store(store_of_runs(store, run), may_be_read_only=True) as opened:
-        return draw_recorded(opened, run_id(run), kind, path, listener, _task_objects(tasks, "plot"))
+        return draw_recorded(opened, run_id(run), kind, path, listener, task_objects(tasks, "plot"))
 
 
 @with_settings
@@ -280,7 +256,7 @@ def finetune(
     from assay.run.train import ModelDestination
     from assay.run.train import fit as fit_model
 
-    wanted = _split_tasks(tasks)
+    wanted = split_tasks(tasks)
     options = parse_fit_spec(fit or {}, "")
     place = ModelDestination(name, None if folder is None else Path(folder).expanduser().absolute())
     with open_store(store) as opened:
@@ -318,7 +294,7 @@ def study_methods(
 
     refuse_early_stopping(settings)
     refuse_methods_settings(settings)
-    given = _split_tasks(tasks)
+    given = split_tasks(tasks)
     chat = bool(settings.get("apply_chat_template"))
     options = studies.read_methods_options(styles, methods, phrase, settings.get("rotations", False), chat)
     plain = cast(Settings, {key: value for key, value in settings.items() if key not in ("rotations", "style")})
@@ -367,7 +343,7 @@ def evaluate_matrix(
     from assay.studies.matrix.fill import fill_matrix
 
     refuse_early_stopping(settings)
-    wanted = _split_tasks(tasks)
+    wanted = split_tasks(tasks)
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
     rows = model_rows(models, settings)
     together = settings.get("finetune_together", False)
@@ -429,7 +405,7 @@ def rescore(
         completes=complete,
         model_args=arguments,
         bootstrap_iters=bootstrap_iters,
-        tasks=_task_objects(tasks, "rescore"),
+        tasks=task_objects(tasks, "rescore"),
         model=model,
     )
     if output_path is not None:
@@ -466,7 +442,7 @@ def explain(
     """
     from assay.studies.explain.explain_runs import explain as explain_runs
 
-    wanted = [] if tasks is None else _split_tasks(tasks)
+    wanted = [] if tasks is None else split_tasks(tasks)
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
     named = None if tasks is None else _two(names, "task")
     compared = None if metrics is None else _two(metrics, "metric")
@@ -532,7 +508,7 @@ def compare(
     from assay.studies.compare.compare_runs import compare as compare_runs
     from assay.studies.paired.paired_values import CompareOptions
 
-    names, objects = _names_and_objects(tasks)
+    names, objects = names_and_objects(tasks)
     options = CompareOptions(
         tasks=(*names, *(item.card.name for item in objects)),
         metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
@@ -573,7 +549,7 @@ def plan_run(
         listener: as in `evaluate`.
         **settings: as in `evaluate`.
     """
-    wanted = _split_tasks(tasks)
+    wanted = split_tasks(tasks)
     spec = _make_run_spec(model, wanted, settings)
     with open_store(store, may_be_read_only=True) as opened:
         session, given = Session(spec, opened, listener), None if isinstance(model, str) else model
@@ -602,7 +578,7 @@ def show_document(
         store: the store that holds the model, where it was trained here; it is opened for no other reason.
         **settings: as in `evaluate`.
     """
-    wanted = _split_tasks(task)
+    wanted = split_tasks(task)
     spec = _make_run_spec(model if model is not None else "none", wanted, settings)
     if not isinstance(model, str) or is_known(spec.model):
         return show_documents(spec, wanted, index, model)
