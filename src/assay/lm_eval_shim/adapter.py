@@ -73,13 +73,13 @@ class ClassTask:
             config["fewshot_sampler"] = self._options.fewshot_sampler
         name = str(data["task"])
         return TaskCard(
-            name,
-            own_version,
-            str(data.get("task_alias", name)),
-            "class",
-            self._num_fewshot,
-            config,
-            str(self._file.path),
+            name=name,
+            version=own_version,
+            alias=str(data.get("task_alias", name)),
+            kind="class",
+            num_fewshot=self._num_fewshot,
+            config=config,
+            source=str(self._file.path),
         )
 
     @property

@@ -81,7 +81,18 @@ def _group_rows(group: GroupResult, depth: int) -> Iterator[ResultRow]:
     name = _indented(group.spec.alias, depth)
     version = "" if group.spec.version is None else printable(str(group.spec.version))
     if not group.metrics:
-        yield ResultRow(name, version, "", "", NOT_SCORED if group.problem is not None else "", "", "", "", "", "")
+        yield ResultRow(
+            name=name,
+            version=version,
+            filter="",
+            shots="",
+            metric=NOT_SCORED if group.problem is not None else "",
+            direction="",
+            value="",
+            stderr="",
+            interval="",
+            n="",
+        )
     for index, metric in enumerate(group.metrics):
         head = (name, version) if index == 0 else ("", "")
         yield _row(*head, "", metric)
@@ -90,7 +101,18 @@ def _group_rows(group: GroupResult, depth: int) -> Iterator[ResultRow]:
 def _task_rows(task: TaskResult, depth: int) -> Iterator[ResultRow]:
     name, version = _indented(task.card.alias, depth), printable(str(task.card.version))
     if task.problem is not None and not task.metrics:
-        yield ResultRow(name, version, "", str(task.card.num_fewshot), NOT_SCORED, "", "–", "–", "–", "0")
+        yield ResultRow(
+            name=name,
+            version=version,
+            filter="",
+            shots=str(task.card.num_fewshot),
+            metric=NOT_SCORED,
+            direction="",
+            value="–",
+            stderr="–",
+            interval="–",
+            n="0",
+        )
     for index, metric in enumerate((*task.metrics, *task.rates)):
         head = (name, version, str(task.card.num_fewshot)) if index == 0 else ("", "", "")
         yield _row(*head, metric)
@@ -103,17 +125,17 @@ def _row(name: str, version: str, shots: str, metric: MetricResult) -> ResultRow
     interval = f"{low} … {high}" if estimate.low is not None else "–"
     pipeline = "" if metric.filter == "none" else printable(metric.filter)
     return ResultRow(
-        name,
-        version,
-        pipeline,
-        shots,
-        printable(metric.metric),
-        direction,
-        format_number(estimate.value),
-        format_number(estimate.stderr),
-        interval,
-        _size(metric),
-        "" if metric.bounds is None else bounds_text(metric.bounds),
+        name=name,
+        version=version,
+        filter=pipeline,
+        shots=shots,
+        metric=printable(metric.metric),
+        direction=direction,
+        value=format_number(estimate.value),
+        stderr=format_number(estimate.stderr),
+        interval=interval,
+        n=_size(metric),
+        bounds="" if metric.bounds is None else bounds_text(metric.bounds),
     )
 
 

@@ -223,14 +223,14 @@ class _Meter:
     def _report(self) -> None:
         reached = self._reached or Progress(self._done, self._total, 0, 0)
         event = Progressed(
-            "requests",
-            self._count,
-            len(self._works),
-            reached.done,
-            reached.total,
-            self._failed,
-            reached.tokens,
-            reached.tokens_total,
-            self._is_loading,
+            what="requests",
+            done=self._count,
+            total=len(self._works),
+            work_done=reached.done,
+            work_total=reached.total,
+            failed=self._failed,
+            tokens=reached.tokens,
+            tokens_total=reached.tokens_total,
+            is_loading=self._is_loading,
         )
         self._listener(event)

@@ -129,7 +129,16 @@ def reopen(
     faults = [fault for item in asked for fault in _changes_since(record, item)]
     if faults:
         raise DataError(*faults)
-    return ReopenedRun(record, spec, scorers, changed.groups, tuple(built), tuple(asked), notices, changed.combined)
+    return ReopenedRun(
+        record=record,
+        spec=spec,
+        scorers=scorers,
+        groups=changed.groups,
+        built=tuple(built),
+        own=tuple(asked),
+        notices=notices,
+        combined=changed.combined,
+    )
 
 
 def missing_task_objects(record: RunRecord, given: Sequence[Task]) -> list[str]:

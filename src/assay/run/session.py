@@ -302,7 +302,15 @@ def prepared(
 def resolved(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None) -> Iterator[Setup]:
     """Tasks and model. A model opened here is closed afterwards."""
     with session.stage("resolve"):
-        setup = resolve(session.spec, tasks, model, session.listener, session.store, session.needs, session.select)
+        setup = resolve(
+            spec=session.spec,
+            given_tasks=tasks,
+            given_model=model,
+            listener=session.listener,
+            store=session.store,
+            needs=session.needs,
+            select=session.select,
+        )
     try:
         for notice in (*setup.notices, *session.store.notices):
             session.listener(Noticed(notice))

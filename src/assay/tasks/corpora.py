@@ -74,7 +74,15 @@ class TextTask:
         }
         if resolve_windows(texts) != LONGEST_WINDOWS:
             config["perplexity"] = {"window": texts.window, "stride": texts.stride}
-        return TaskCard(self.name, _VERSION, self.alias, KIND, 0, config, str(self.path))
+        return TaskCard(
+            name=self.name,
+            version=_VERSION,
+            alias=self.alias,
+            kind=KIND,
+            num_fewshot=0,
+            config=config,
+            source=str(self.path),
+        )
 
     @property
     def scoring(self) -> Scoring:
@@ -133,9 +141,25 @@ def open_corpus(name: str, options: TaskOptions) -> TextCorpus:
     notices = (f"{name}: documents without any text were left out ({empty})",) if empty else ()
     if len(domains) == 1:
         ((domain, passages),) = domains.items()
-        return TextCorpus((TextTask(name, domain, path, passages, options, name, empty),), None, notices)
+        return TextCorpus(
+            (
+                TextTask(
+                    name=name, domain=domain, path=path, passages=passages, options=options, alias=name, empty=empty
+                ),
+            ),
+            None,
+            notices,
+        )
     tasks = tuple(
-        TextTask(f"{name}:{domain}", domain, path, passages, options, domain, empties[domain])
+        TextTask(
+            name=f"{name}:{domain}",
+            domain=domain,
+            path=path,
+            passages=passages,
+            options=options,
+            alias=domain,
+            empty=empties[domain],
+        )
         for domain, passages in sorted(domains.items())
     )
     members = tuple(task.name for task in tasks)

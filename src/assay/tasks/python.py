@@ -113,7 +113,15 @@ class PythonTask:
     def card(self) -> TaskCard:
         source = inspect.getsourcefile(self._ask) if inspect.isfunction(self._ask) else None
         config = {"task": self._name, "output_type": self._shape[0], "function": getattr(self._ask, "__qualname__", "")}
-        return TaskCard(self._name, self._version, self._name, self._shape[0], 0, config, source or "python")
+        return TaskCard(
+            name=self._name,
+            version=self._version,
+            alias=self._name,
+            kind=self._shape[0],
+            num_fewshot=0,
+            config=config,
+            source=source or "python",
+        )
 
     @cached_property
     def scoring(self) -> Scoring:

@@ -39,7 +39,15 @@ class ToyTask:
 
 
 def _card(name: str, kind: str, size: int) -> TaskCard:
-    return TaskCard(name, 1, name, kind, 0, {"task": name, "output_type": kind, "size": size}, "assay.testing.toys")
+    return TaskCard(
+        name=name,
+        version=1,
+        alias=name,
+        kind=kind,
+        num_fewshot=0,
+        config={"task": name, "output_type": kind, "size": size},
+        source="assay.testing.toys",
+    )
 
 
 def toy_choice_task(n: int, name: str = "toy_choice") -> ToyTask:

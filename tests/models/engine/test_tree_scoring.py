@@ -205,14 +205,12 @@ def test_path_is_let_go_when_scoring_stops(reader: TreeReader, ask: Ask) -> None
     assert reader.path.length == 0 and not reader.path.keys and not reader.path.values
 
 
-def test_weights_are_packed_where_many_full_packs_are_ahead(
-    monkeypatch: pytest.MonkeyPatch, network: Network, reader: TreeReader, ask: Ask
-) -> None:
-    monkeypatch.setattr("assay.models.engine.memory.CPU_PACK", 16)
-    monkeypatch.setattr("assay.models.engine.memory.LEAST_PACK", 16)
+def test_weights_are_packed_where_many_full_packs_are_ahead(network: Network, reader: TreeReader, ask: Ask) -> None:
     texts = some_texts()
     expected = ask(reader, texts)
-    engine = Engine(network, EngineChoice("tree", "a test", reader), flop_rates(network.module))
+    engine = Engine(
+        network, EngineChoice("tree", "a test", reader), flop_rates(network.module), limit=BatchLimit(tokens=16)
+    )
     few = Job((), texts[:2], (), ())
     assert dict(engine.score(engine.begin(few, lambda _: None))).keys() == {0, 1}
     assert not any("forward" in vars(layer) for layer in network.module.modules())

@@ -34,6 +34,7 @@ SOURCE = Path(__file__).with_name("c_kernels.c")
 # These flags change neither rounding nor NaN handling, only errno and traps, which are unused.
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-fPIC", "-shared")
 SWITCH = "ASSAY_LOOPS"
+CPU_INFO = Path("/proc/cpuinfo")
 COMPILE_SECONDS = 60
 # The files in this folder are executed, so other users must not be able to write them.
 OTHERS_WRITE = 0o022
@@ -187,7 +188,7 @@ def can_rotate(given: Tensor, cosines: Tensor, sines: Tensor) -> bool:
 
 
 @cache
-def find_c_kernels() -> CKernels | str:
+def find_c_kernels(cpu_info: Path = CPU_INFO) -> CKernels | str:
     """The C kernels, compiled on first use for this compiler and processor; or the reason why they are unavailable."""
     if os.environ.get(SWITCH, "").lower() in {"0", "off", "no", "false"}:
         return f"{SWITCH} is off"
@@ -197,14 +198,14 @@ def find_c_kernels() -> CKernels | str:
     if compiler is None:
         return "no C compiler (gcc) was found"
     try:
-        return CKernels(_declared(ctypes.CDLL(str(_built(compiler)))))
+        return CKernels(_declared(ctypes.CDLL(str(_built(compiler, cpu_info)))))
     except subprocess.CalledProcessError as error:
         return f"could not be compiled: {error}; {str(error.stderr).strip()[-200:]}"
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return f"could not be compiled: {error}"
 
 
-def _built(compiler: str) -> Path:
+def _built(compiler: str, cpu_info: Path) -> Path:
     """The library for this source, compiler and processor.
 
     Raises:
@@ -214,7 +215,7 @@ def _built(compiler: str) -> Path:
     if "Free Software Foundation" not in version:
         raise ValueError("the compiler is not GCC")  # another OpenMP runtime would not share torch's threads
     source = SOURCE.read_bytes()
-    parts = (source, " ".join(FLAGS).encode(), version.encode(), _processor())
+    parts = (source, " ".join(FLAGS).encode(), version.encode(), _processor(cpu_info))
     name = hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
     folder = cache_folder() / "compiled"
     private_folder(folder)
@@ -231,9 +232,9 @@ def _built(compiler: str) -> Path:
     return library
 
 
-def _processor() -> bytes:
+def _processor(cpu_info: Path) -> bytes:
     """Features of the processor: a library compiled for one may contain instructions that another lacks."""
-    text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    text = cpu_info.read_text(encoding="utf-8", errors="replace")
     cpu_lines = {line for line in text.splitlines() if line.startswith(("flags", "Features", "model name", "CPU part"))}
     return "\n".join((platform.machine(), *sorted(cpu_lines))).encode()
 

@@ -89,11 +89,21 @@ def pack_for_decoding(module: Any, room: int) -> LayerPatches:
     return _pack(module, "step", TRIAL_ROWS, _for_decoding) if fits_packed(module, room) else LayerPatches()
 
 
-def pack_for_scoring(module: Any, rows: int, room: int) -> LayerPatches:
-    """Packs the weights for passes over exactly `rows` rows; rounds like the plain product (docs/decisions/0010)."""
+def pack_for_scoring(
+    module: Any, rows: int, room: int, packed: Callable[[Any, int], Layer] | None = None
+) -> LayerPatches:
+    """Packs the weights for passes over exactly `rows` rows; rounds like the plain product (docs/decisions/0010).
+
+    Args:
+        module: the model.
+        rows: rows of a pass.
+        room: memory budget in bytes.
+        packed: makes the packed form of a layer; MKL's if None.
+    """
     if not fits_packed(module, room):
         return LayerPatches()
-    return _pack(module, "reading", rows, lambda layer: _for_rows(layer, rows))
+    make = _for_rows if packed is None else packed
+    return _pack(module, "reading", rows, lambda layer: make(layer, rows))
 
 
 def packed_bytes(module: Any) -> int:

@@ -177,7 +177,16 @@ def _task_state(task: Task, scorer: DocumentScorer, spec: RunSpec, reference: Re
             found = f"has no value of {metric} ({pipeline}) for any document of this run"
             raise UserError(Fault(f"--{UNTIL_DECIDED} {reference.run}, {where}", found, "a run with the same metric"))
     lacking = len(everyone) - len(order)
-    return _TaskState(task, scorer, order, metric, pipeline, reference, higher_is_better is False, lacking)
+    return _TaskState(
+        task=task,
+        scorer=scorer,
+        order=order,
+        metric=metric,
+        filter=pipeline,
+        reference=reference,
+        is_lower_better=higher_is_better is False,
+        lacking=lacking,
+    )
 
 
 def _ordered(task: Task, spec: RunSpec) -> list[Document]:
@@ -230,9 +239,7 @@ def _stopping_decision(state: _TaskState, sparing: SubsamplingOptions) -> EarlyS
         state.filter,
         decision.is_decided,
         *head,
-        bounds.low,
-        bounds.high,
-        LEVEL,
+        *(bounds.low, bounds.high, LEVEL),
         p=decision.p,
         is_better=None if decision.is_first_better is None else decision.is_first_better != state.is_lower_better,
         other=sparing.until_decided,

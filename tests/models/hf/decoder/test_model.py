@@ -28,6 +28,7 @@ from assay.core.responses import Failure, Logprob
 from assay.core.specs import ModelSettings
 from assay.models.engine.memory import peak_bytes
 from assay.models.hf.decoder.model import CausalModel, open_causal
+from assay.models.inference.batching import BatchLimit
 from assay.options.specification import make_spec
 from assay.run.open_model import opened_model
 from assay.testing.contracts import answers
@@ -351,12 +352,10 @@ def test_memory_of_the_weights_is_forecast(llama: Path, opened: Opened) -> None:
     assert held < read + 20_000_000 and weights < read < written < held + 50 * weights + 100_000_000
 
 
-def test_one_packed_copy_of_the_weights_is_held_at_a_time(
-    monkeypatch: pytest.MonkeyPatch, llama: Path, opened: Opened
-) -> None:
-    for name in ("CPU_PACK", "LEAST_PACK"):
-        monkeypatch.setattr(f"assay.models.engine.memory.{name}", 8)
+def test_one_packed_copy_of_the_weights_is_held_at_a_time(llama: Path, opened: Opened) -> None:
     model = opened(llama)
+    answers(model, [Generation(WORDS[0], max_tokens=1)])  # opens the engine
+    model._engine.limit = BatchLimit(tokens=8)
     answers(model, [*some_pairs(), *(Generation(word, max_tokens=3) for word in WORDS[:7])])
     layers = [layer for layer in model._engine.network.module.modules() if isinstance(layer, torch.nn.Linear)]
     plain = [

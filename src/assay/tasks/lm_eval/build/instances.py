@@ -252,7 +252,7 @@ class InstanceBuilder:
         opening = as_text(self._system(self._describe(document.fields)))
         between, after = self._own.delimiters.target, self._own.delimiters.example
         pairs = tuple((asked.text, answer.text) for asked, answer in shown)
-        return Demonstrated(pairs, question, choices, limit, between, after, opening)
+        return Demonstrated(demonstrations=pairs, question=question, options=choices, limit=limit, between=between, after=after, opening=opening)
 
     def _prompt(self, document: Document, question: str, is_choice: bool = False) -> Prompt:
         places = self._sampler.places(document.id) if self._sampler is not None else ()
