@@ -123,7 +123,7 @@ def stored(tmp_path: Path) -> tuple[list[str], int]:
 
 # Where the signals come → how the record ends (None: there is none yet), and whether all answers are there.
 STAGES = {
-    "cli/run.py:make_run_parser:1": (None, False),
+    "options/parser.py:make_parser:1": (None, False),
     "tasks/selection.py:select_tasks:1": (None, False),
     "run/build.py:build_documents:1": (None, False),
     "run/plan.py:make_plan:1": (None, False),
@@ -141,7 +141,7 @@ STAGES = {
     "store/database.py:close:1": ("finished", True),
     "report/terminal.py:show_result:1": ("finished", True),
     "report/result_files.py:written_results:1": ("finished", True),
-    "core/atomic_files.py:whole_file:1": ("finished", True),
+    "core/atomic_files.py:atomic_write:1": ("finished", True),
 }
 
 
@@ -232,7 +232,7 @@ def test_of_many_runs_the_one_in_progress_is_marked(start: Cli, words: list[Any]
     assert statuses[-1] == "interrupted" and set(statuses[:-1]) <= {"finished"}
 
 
-@pytest.mark.parametrize("trigger", ["studies/compare/compare.py:compare:1", "cli/compare.py:<module>:1"])
+@pytest.mark.parametrize("trigger", ["studies/compare/compare_runs.py:compare:1", "cli/compare.py:<module>:1"])
 def test_a_command_that_asks_nothing_says_only_that_it_was_interrupted(
     start: Cli, process: Cli, environment: dict[str, str], words: list[Any], tmp_path: Path, trigger: str
 ) -> None:

@@ -173,7 +173,7 @@ def test_a_full_disk_for_the_output_keeps_the_numbers(process: Cli, words: list[
     assert done.code == 2
     assert "acc_norm" in done.out
     assert "could not be written: File too large" in done.err
-    assert "run the same command with another --output_path" in done.err
+    assert "rerun the command with another --output_path" in done.err
     assert "Traceback" not in done.err
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
 

@@ -30,7 +30,7 @@ def test_the_table_has_every_method_with_its_metric() -> None:
 
 
 def test_the_study_names_options_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["methods", "--help"])
+    main(["methods", "--help_all"])
     known = capsys.readouterr().out
     options = re.findall(r"--\w+", STUDY)
     assert options and [option for option in options if option not in known] == []

@@ -117,5 +117,5 @@ def test_all_of_demo_runs_and_a_second_run_asks_nothing(tmp_path: Path, capsys: 
     first = capsys.readouterr().out
     assert main(words) == 0
     second = capsys.readouterr().out
-    assert " 0 asked" in second and " 0 asked" not in first
+    assert " 0 executed" in second and " 0 executed" not in first
     assert first.partition("note:")[0] == second.partition("note:")[0]

@@ -179,10 +179,10 @@ def test_a_file_of_parts_alone(tmp_path: Path) -> None:
     [
         ({"options": ["x", "x"]}, "equal_choices", "equal choices"),
         ({"options": ["", "x"]}, "empty_choice", "an empty choice"),
-        ({"options": ["x"], "label": 0}, "single_choice", "one choice only"),
-        ({"label": -1}, "invalid_gold", "none of the choices"),
-        ({"label": 9}, "invalid_gold", "none of the choices"),
-        ({"label": "purple"}, "invalid_gold", "none of the choices"),
+        ({"options": ["x"], "label": 0}, "single_choice", "a single choice"),
+        ({"label": -1}, "invalid_gold", "not among the choices"),
+        ({"label": 9}, "invalid_gold", "not among the choices"),
+        ({"label": "purple"}, "invalid_gold", "not among the choices"),
     ],
 )
 def test_odd_documents_are_counted(tmp_path: Path, change: dict[str, Any], note: str, text: str) -> None:

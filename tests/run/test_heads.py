@@ -220,7 +220,7 @@ def test_a_document_of_another_format_is_an_error() -> None:
 
 
 def test_the_study_of_methods_refuses_heads(folder: Path) -> None:
-    with pytest.raises(UserError, match="answers stated by a head, which gives no likelihoods"):
+    with pytest.raises(UserError, match="answers stated with a classifier head, which has no likelihoods"):
         study_methods([head()], ["stated"], store=":memory:", include_path=folder)
 
 

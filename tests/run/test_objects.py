@@ -61,7 +61,7 @@ def test_a_sampled_and_a_whole_run_are_compared_with_the_object(store: Path) -> 
     whole, sampled = pair(store, sums)
     found = compare(whole.run_id, sampled.run_id, tasks=[sums], store=store)
     assert (found.pairs[0].n, found.pairs[0].differing) == (18, ('model: "one" → "other"',))
-    assert "the 18 in common are compared" in found.pairs[0].remarks[0]
+    assert "compared on the 18 in common" in found.pairs[0].remarks[0]
 
 
 def test_the_advice_of_compare_works(store: Path) -> None:

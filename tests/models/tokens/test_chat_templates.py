@@ -148,7 +148,7 @@ def test_a_template_that_fills_the_memory_is_an_error_with_the_models_name(
 ) -> None:
     tokenizer = tokenizers[True]
     tokenizer.chat_template, tokenizer.name_or_path = template, "models/hostile"
-    with pytest.raises(LimitError, match=r"model models/hostile, chat template: makes .* expected at most"):
+    with pytest.raises(LimitError, match=r"model models/hostile, chat template: builds .* expected at most"):
         ChatRenderer(tokenizer).render((Message("system", "s"), Message("user", "a")))
 
 
