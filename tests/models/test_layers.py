@@ -10,6 +10,7 @@ import assay.models
 ROOM = Path(assay.models.__file__).parent
 # From top to bottom, as in the docstring of `assay.models`; siblings do not import each other.
 LAYERS = (
+    ("model_decorator",),
     ("registry", "aliases"),
     ("hf", "ngram", "dummy"),
     ("engine", "training", "argument_checks"),
