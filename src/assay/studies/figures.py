@@ -24,7 +24,7 @@ from assay.run.resolve import open_catalog, resolve_tasks
 from assay.run.score import scored_task
 from assay.run.session import Session
 from assay.store.store import Store
-from assay.studies.calibration.reliability import task_reliability
+from assay.studies.calibration.reliability import tasks_with_reliability
 from assay.studies.calibration.reliability_figure import write_reliability_figure
 from assay.studies.paired.predictions import gold_choices_of, predictions_of
 from assay.studies.variance.prompt_figure import write_prompt_figure
@@ -58,7 +58,7 @@ def draw(kind: str, found: RunFigures, path: str | Path) -> Path:
         path: file that ends in `.svg` or `.png`.
     """
     if kind == RELIABILITY:
-        return write_reliability_figure(_with_reliability(found.results), path)
+        return write_reliability_figure(tasks_with_reliability(found.results), path)
     if kind == PROMPTS:
         return write_prompt_figure(found.prompts, path)
     if kind == AXES:
@@ -107,13 +107,6 @@ def _variation(
     from assay.studies.variance.prompts import prompt_axes
 
     return prompt_axes(tasks, results), task_variances(tasks, scorers, results)  # type: ignore[arg-type]
-
-
-def _with_reliability(tasks: Sequence[TaskResult]) -> tuple[TaskResult, ...]:
-    found = [(task, task.reliability or task_reliability(task.answered)) for task in tasks]
-    return tuple(
-        task if own is None else replace(task, additions={**task.additions, "reliability": own}) for task, own in found
-    )
 
 
 # Predictions

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from assay.core.responses import Failure, LabelScores, Logprob
-from assay.core.results import AnsweredDocument, RunResult
+from assay.core.results import AnsweredDocument, RunResult, TaskResult
 from assay.scoring.scorers.multiple_choice import choice_view, confidence, scores_view
 from assay.studies.calibration.values import Reliability
 
@@ -16,11 +16,15 @@ _CURVE_POINTS = 100
 
 def with_reliability(result: RunResult) -> RunResult:
     """The run with the reliability of all its tasks, including those whose metrics do not need it."""
-    tasks = []
-    for task in result.tasks:
-        found = task.reliability or task_reliability(task.answered)
-        tasks.append(task if found is None else replace(task, additions={**task.additions, "reliability": found}))
-    return replace(result, tasks=tuple(tasks))
+    return replace(result, tasks=tasks_with_reliability(result.tasks))
+
+
+def tasks_with_reliability(tasks: Sequence[TaskResult]) -> tuple[TaskResult, ...]:
+    """The tasks of a run with their reliability, where they have choice probabilities."""
+    found = [(task, task.reliability or task_reliability(task.answered)) for task in tasks]
+    return tuple(
+        task if own is None else replace(task, additions={**task.additions, "reliability": own}) for task, own in found
+    )
 
 
 def task_reliability(answered: Sequence[AnsweredDocument]) -> Reliability | None:
