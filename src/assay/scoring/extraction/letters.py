@@ -131,7 +131,7 @@ def leading(labels: Sequence[str]) -> Find:
 
     def find(text: str) -> FoundAnswer | None:
         match = patterns.leading.match(text, first_line(text)[0])
-        if match is None or len(_listed(patterns, text)) > 1:
+        if match is None or _lists_choices(patterns, text):
             return None
         return patterns.found(match)
 
@@ -146,27 +146,24 @@ def last(labels: Sequence[str]) -> Find:
     patterns = _patterns(tuple(labels))
 
     def find(text: str) -> FoundAnswer | None:
-        listed = _listed(patterns, text)
-        skipped = {start for starts in listed.values() for start in starts} if len(listed) > 1 else set()
-        for match in reversed(list(patterns.standing.finditer(text))):
-            if match.start() not in skipped and not _DENIED.search(text, *_just_before(match)):
-                is_joined = patterns.joined.search(text, *_just_before(match))
-                return None if is_joined else patterns.found(match)
+        skipped = set()
+        if _lists_choices(patterns, text):
+            skipped = {match.start("label") for match in patterns.item.finditer(text)}
+        # Offsets, not matches: a million matches held at once cost more than finding the last of them again.
+        starts = [match.start() for match in patterns.standing.finditer(text)]
+        for start in reversed(starts):
+            before = max(0, start - 20), start
+            if start not in skipped and not _DENIED.search(text, *before):
+                match = patterns.standing.match(text, start)
+                return None if match is None or patterns.joined.search(text, *before) else patterns.found(match)
         return None
 
     return find
 
 
-def _just_before(match: re.Match[str]) -> tuple[int, int]:
-    return max(0, match.start() - 20), match.start()
-
-
-def _listed(patterns: _Patterns, text: str) -> dict[str, list[int]]:
-    """Labels that begin a line like list items, with their offsets."""
-    starts: dict[str, list[int]] = {}
-    for match in patterns.item.finditer(text):
-        starts.setdefault(match.group("label"), []).append(match.start("label"))
-    return starts
+def _lists_choices(patterns: _Patterns, text: str) -> bool:
+    """Whether several labels begin a line like list items."""
+    return len(set(patterns.item.findall(text))) > 1
 
 
 def first_line(text: str) -> tuple[int, int]:
