@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -24,6 +27,16 @@ def test_benjamini_hochberg_by_hand() -> None:
     assert benjamini_hochberg([]) == []
 
 
+@pytest.fixture(scope="module")
+def fast_collection() -> Iterator[None]:
+    """`multipletests` collects garbage at every call, which takes a second each with all of a test run in memory."""
+    pytest.importorskip("statsmodels.stats.multitest")
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("fast_collection")
 @given(P_VALUES)
 def test_adjustments_agree_with_statsmodels(values: list[float]) -> None:
     multitest = pytest.importorskip("statsmodels.stats.multitest")
