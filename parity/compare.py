@@ -115,7 +115,7 @@ class RecordComparison:
             return None
         return Difference(self._reference["task"], self._reference["case"], document, field, reference, ours)
 
-    # What is asked
+    # Requests
 
     def _documents(self) -> Iterator[Difference | None]:
         theirs = {row["id"]: row for row in unpacked(self._reference["documents"])}

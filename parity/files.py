@@ -1,7 +1,7 @@
 """`python -m parity files`: lm-eval and Assay write result and sample files for the same runs, compared key by key.
 
 The runs use task files and data of our own (tests/parity/files) and a tiny model built on the spot, so that nothing but
-lm-eval's Python is needed. What may differ stands in `KNOWN`, each with its reason. The same runs, without everything
+lm-eval's Python is needed. What may differ is in `KNOWN`, each with its reason. The same runs, without everything
 that hangs on the model's numbers, are a golden file of the ordinary tests (`record` writes it).
 """
 
@@ -39,7 +39,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "changed": ("--tasks", "files_changed,files_changed_plainly"),
 }
 COMMON = ("--log_samples", "--device", "cpu", "--batch_size", "1", "--include_path", ".")
-# Places in a file that may differ (`*` stands for anything), and why.
+# Places in a file that may differ (`*` matches anything), and why.
 KNOWN = {
     "results/date": "the time",
     "results/total_evaluation_time_seconds": "the time",
@@ -66,7 +66,7 @@ MASKED = "…"
 
 
 def compare_files(python: str | None) -> bool:
-    """Runs both programs and prints what differs; gives whether nothing does."""
+    """Runs both programs and prints the differences; returns whether there are none."""
     with tempfile.TemporaryDirectory() as scratch:
         model = build_model(Path(scratch) / "model")
         lm_eval = find_lm_eval(python).python
@@ -82,7 +82,7 @@ def compare_files(python: str | None) -> bool:
 
 
 def record_files(python: str | None) -> None:
-    """Writes the golden file anew."""
+    """Rewrites the golden file."""
     with tempfile.TemporaryDirectory() as scratch:
         runs = run_lm_eval(find_lm_eval(python).python, build_model(Path(scratch) / "model"), Path(scratch))
     write_runs(runs)
@@ -152,7 +152,7 @@ def _different(theirs: Any, ours: Any, place: str) -> Iterator[Difference]:
 
 
 def _is_close(theirs: Any, ours: Any) -> bool:
-    """Equal; numbers, also those that stand as text, to what two programs with the same weights agree to."""
+    """Whether two values are equal; numbers, also as text, up to the tolerance of two programs."""
     if theirs == ours and type(theirs) is type(ours):
         return True
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from assay.core.errors import AssayError, Fault, UserError
 from parity.lifetime import end_with_parent
 
-# Datasets, models and the hub's server: the folder of the environment variable, else the one beside the checkout.
+# Datasets, models and the hub's server: the folder of the environment variable, else the one next to the checkout.
 SHARED = Path(os.environ.get("ASSAY_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 
 

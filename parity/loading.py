@@ -27,7 +27,7 @@ Outcomes = Mapping[str, Mapping[str, Any]]
 
 
 def compare_loading(python: str | None, output: Output, most: int) -> bool:
-    """The whole story; gives whether Assay builds all that lm-eval does."""
+    """The whole comparison; returns whether Assay builds everything that lm-eval does."""
     lm_eval = find_lm_eval(python)
     places = {side: output.folder / f"{side}.json" for side in ("reference", "assay")}
     with alone_in(output.folder):

@@ -1,7 +1,7 @@
 """Our side's scores: `assay.evaluate` with the same scripted or real model.
 
 A scripted model's log-likelihoods are computed here as there; its texts are those that the reference side gave to the
-same prompts. A prompt that the reference was never asked is a failed request, which the comparison shows. Where the
+same prompts. A prompt that the reference never had is a failed request, which the comparison shows. Where the
 reference failed, texts are made here, so that it is seen whether Assay gets through.
 """
 
@@ -42,7 +42,7 @@ def scripted_model(answers: dict[str, str] | None) -> Model:
             if answers is None:
                 return Text(script.generation(prompt, request.stop, request.draw, ()))
             text = answers.get(script.prompt_key(prompt, request.draw))
-            return Text(text) if text is not None else Failure("error", "the reference was not asked this prompt")
+            return Text(text) if text is not None else Failure("error", "the reference did not have this prompt")
         return Logprob(script.rolling_loglikelihood(request.text), 1, is_greedy=False)
 
     return ScriptedModel(answer)
@@ -94,7 +94,7 @@ def scores_of(name: str, case: Case, job: Job, model: Model, **more: Any) -> dic
 
 
 def mended_settings(name: str, case: Case, job: Job) -> dict[str, Any]:
-    """Settings for `evaluate`: like lm-eval where Assay mends by default what lm-eval does, else the default."""
+    """Settings for `evaluate`: like lm-eval if Assay fixes a defect of lm-eval by default, else the default."""
     settings = settings_of(job, case)
     return {**settings, "like": LM_EVAL} if is_mended(name, settings) else settings
 

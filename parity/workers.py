@@ -1,6 +1,6 @@
 """Runs both workers at once and waits for them, with a line of progress.
 
-In: a job and where to write. Out: two files of records; a worker that died is an error that shows its last words.
+In: a job and where to write. Out: two files of records; a worker that died is an error that shows the end of its log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from parity.job import Job
 from parity.lifetime import end_with_parent
 
 ROOT = Path(__file__).resolve().parent.parent
-# `evaluate` looks for a metric's script in the working folder before it asks the Hub.
+# `evaluate` looks for a metric's script in the working folder before it queries the Hub.
 STAND_INS = Path(__file__).resolve().parent / "standins"
 
 
@@ -59,7 +59,7 @@ class Output:
 
 
 def environment(output: Output, side: str, hub: Hub | None) -> dict[str, str]:
-    """The caller's environment, with our hub, a data cache of its own, and equal conditions on both sides."""
+    """The caller's environment, with our hub, a separate data cache, and equal conditions on both sides."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     return kept | {
         **({"HF_ENDPOINT": hub.address} if hub else {}),
