@@ -287,7 +287,7 @@ def test_a_task_of_an_installed_lm_eval_is_found_without_importing_it(
     assert 'a similar name (did you mean "helloswag"?). Add: --include_path' in process(*words[:-1], "heloswagg").err
 
 
-def test_models_with_commas_are_told_to_use_spaces(cli: Cli) -> None:
+def test_models_with_commas_get_a_hint_to_use_spaces(cli: Cli) -> None:
     said = cli("run", "--models", "dummy,ngram", "--tasks", "demo_cloze")
     assert said.code == 2
     assert "Separate several models by spaces: --models dummy ngram" in said.err

@@ -36,7 +36,7 @@ def test_a_table_of_models_and_tasks(cli: Cli, task_folder: Path) -> None:
     assert "model dummy (3 of 3)" in done.err
 
 
-def test_the_same_command_again_asks_nothing(cli: Cli, task_folder: Path) -> None:
+def test_the_same_command_again_requests_nothing(cli: Cli, task_folder: Path) -> None:
     cli(*words(task_folder))
     out = cli(*words(task_folder)).out
     assert out.count("60 answers known, 0 asked, 0 failed") == 3
@@ -86,7 +86,7 @@ def test_files_are_written(cli: Cli, task_folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "matrix.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
-def test_a_gap_is_told_by_the_exit_code(cli: Cli, task_folder: Path) -> None:
+def test_a_gap_is_reported_by_the_exit_code(cli: Cli, task_folder: Path) -> None:
     done = cli("matrix", "--models", "dummy", "hf:pretrained=/no", "--tasks", "colours", "--include_path", task_folder)
     assert done.code == 3
     assert "Cells that could not be filled" in done.out

@@ -93,7 +93,7 @@ def test_a_broken_plugin_is_named_with_its_error(plugin_folder: Path) -> None:
         make().get("acme/broken")
 
 
-def test_a_plugin_is_loaded_only_when_asked_for(plugin_folder: Path) -> None:
+def test_a_plugin_is_loaded_only_when_requested(plugin_folder: Path) -> None:
     assert make().names()
     assert "acme_assay_plugin" not in sys.modules
 

@@ -257,7 +257,7 @@ def test_no_canary_is_in_anything_that_was_written_or_printed(ran: World) -> Non
     assert ran.found(MARK) == []
 
 
-def test_a_text_that_is_no_secret_would_be_found(ran: World) -> None:
+def test_a_text_that_is_not_a_secret_would_be_found(ran: World) -> None:
     kinds = {re.sub(r"\d+", "", place.split()[0]) + Path(place).suffix for place in ran.found(PLAIN)}
     assert kinds >= {"output", "file.jsonl"}
     assert ran.found("Bearer of bad news") != []

@@ -102,7 +102,7 @@ def test_every_task_and_group_has_a_record(kind: str) -> None:
 
 @pytest.mark.parametrize("case", REQUEST_CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("task", expected(TASKS, ASKED_OTHERWISE))
-def test_the_same_is_asked(task: str, case: Any, requests: Requests, golden: dict[Any, Any]) -> None:
+def test_the_requests_are_the_same(task: str, case: Any, requests: Requests, golden: dict[Any, Any]) -> None:
     assert differences(golden["requests", task, case.name], requests.record(task, case)) == []
 
 

@@ -84,6 +84,6 @@ def test_the_record_says_how_the_model_ran_and_how_fast(tmp_path: Path) -> None:
     assert summary["model_run"] == result.model_run == expected
 
 
-def test_a_run_that_asked_nothing_says_nothing_of_the_model(tmp_path: Path) -> None:
+def test_a_run_that_requested_nothing_says_nothing_of_the_model(tmp_path: Path) -> None:
     run(Measured(lambda request: "7"), 4, tmp_path / "s.db")
     assert run(Measured(lambda request: "7"), 4, tmp_path / "s.db").model_run == {}

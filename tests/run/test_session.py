@@ -84,7 +84,7 @@ def test_all_requests_failed_gives_nulls_not_zeros() -> None:
     assert (estimate.value, estimate.n, result.tasks[0].denominators.scored) == (None, 0, 0)
 
 
-def test_a_failed_request_is_asked_again_next_time(tmp_path: Path) -> None:
+def test_a_failed_request_is_requested_again_next_time(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     first = run(ScriptedModel(fail_on("3 + 7 =")), toy_generation_task(5), store=store)
     again = ScriptedModel(solve)
@@ -96,7 +96,7 @@ def test_a_failed_request_is_asked_again_next_time(tmp_path: Path) -> None:
         assert opened.runs.get(second.run_id).status == "finished"
 
 
-def test_nothing_is_asked_twice(tmp_path: Path) -> None:
+def test_nothing_is_requested_twice(tmp_path: Path) -> None:
     first, again = ScriptedModel(solve), ScriptedModel(solve)
     one = run(first, toy_choice_task(8), store=tmp_path / "s.db")
     two = run(again, toy_choice_task(8), store=tmp_path / "s.db")
@@ -106,7 +106,7 @@ def test_nothing_is_asked_twice(tmp_path: Path) -> None:
     assert (two.counts.known, two.counts.asked) == (32, 0)
 
 
-def test_another_model_is_asked_anew(tmp_path: Path) -> None:
+def test_another_model_gets_its_own_requests(tmp_path: Path) -> None:
     run(ScriptedModel(solve), toy_generation_task(4), store=tmp_path / "s.db")
     other = ScriptedModel(lambda request: "wrong", name="other")
     result = run(other, toy_generation_task(4), store=tmp_path / "s.db")
@@ -114,7 +114,7 @@ def test_another_model_is_asked_anew(tmp_path: Path) -> None:
     assert result.tasks[0].metric("exact_match").estimate.value == 0.0
 
 
-def test_two_tasks_that_ask_the_same_ask_once() -> None:
+def test_two_tasks_with_the_same_requests_execute_them_once() -> None:
     model = ScriptedModel(solve)
     result = run(model, toy_generation_task(4), toy_generation_task(6, name="more"))
     assert (result.counts.posed, result.counts.unique, len(model.asked)) == (10, 6, 6)

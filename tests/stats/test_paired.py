@@ -159,7 +159,7 @@ def test_the_interval_of_outcomes_leaves_0_out_exactly_when_mcnemar_rejects(is_m
                     assert (test(wins, losses) < alpha) == (not low <= 0 <= high), (n, wins, losses, alpha)
 
 
-def test_eleven_flips_against_three_are_no_finding_and_their_interval_holds_0() -> None:
+def test_eleven_flips_against_three_are_not_significant_and_their_interval_contains_0() -> None:
     """Issue 17: p = 0.057 beside Newcombe's interval from +0.6 to +15.2 points, on 100 documents."""
     assert newcombe_interval(40, 11, 3, 100)[0] > 0 and mcnemar_p(11, 3) == pytest.approx(0.0574, abs=5e-5)
     assert outcome_interval(11, 3, 100) == pytest.approx((-0.0030, 0.1527), abs=5e-5)

@@ -133,7 +133,7 @@ def test_a_dependency_has_one_home() -> None:
     assert strays == []
 
 
-def test_heavy_imports_stand_inside_functions() -> None:
+def test_heavy_imports_are_inside_functions() -> None:
     strays = [
         f"{name}:{node.lineno} imports {package}"  # type: ignore[attr-defined]
         for name, tree in TREES.items()

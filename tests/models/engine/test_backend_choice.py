@@ -197,7 +197,7 @@ def test_broken_weights_leave_no_choice() -> None:
     assert choice.engine == SINGLE and "the probe failed" in choice.reason
 
 
-def test_training_mode_is_no_tree() -> None:
+def test_training_mode_is_not_a_tree() -> None:
     assert "training" in chosen(llama().train()).reason
 
 

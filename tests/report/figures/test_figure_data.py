@@ -42,7 +42,7 @@ def test_an_axis_of_equal_values_has_width() -> None:
     assert axis_limits([3, 3, 3]) == (2, 4)
 
 
-def test_whole_numbers_stand_in_the_middle_of_their_bins() -> None:
+def test_whole_numbers_are_in_the_middle_of_their_bins() -> None:
     assert bin_edges([0.0, 1.0, 2.0], (-0.08, 2.08)) == [-1.5, -0.5, 0.5, 1.5, 2.5]
 
 

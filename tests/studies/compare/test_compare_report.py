@@ -71,7 +71,7 @@ def test_names_cannot_break_the_xml() -> None:
     assert suite[0].get("name") == 'b against a<b> & "c"\ufffd\ufffd[31m|\ufffd'
 
 
-def test_junit_tells_what_was_left_out() -> None:
+def test_junit_reports_what_was_left_out() -> None:
     suite = ElementTree.fromstring(comparison_junit(made(), False))
     assert suite.findtext("system-out") == "a note"
 
@@ -179,7 +179,7 @@ def test_a_sentence_that_the_verdict_goes_on_from_stands_once() -> None:
     assert comparison_text(found).count("Over 2 tasks") == 1
 
 
-def test_errors_with_and_without_pairing_stand_beside_their_correlation() -> None:
+def test_errors_with_and_without_pairing_are_next_to_their_correlation() -> None:
     found = made()
     pair = replace(found.pairs[0], unpaired=0.14, correlation=0.49, needed=900, needed_to_detect=1234)
     lines = comparison_text(replace(found, pairs=(pair,))).split("\n")

@@ -77,7 +77,7 @@ def test_perplexities_far_apart_are_on_a_logarithmic_scale() -> None:
     )  # type: ignore[union-attr]
 
 
-def test_one_checkpoint_is_no_curve() -> None:
+def test_one_checkpoint_is_not_a_curve() -> None:
     assert curves(made({"a": 0.5, "b": 0.6}, {"a": 1.0})) == {}
 
 

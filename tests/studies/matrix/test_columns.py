@@ -38,7 +38,7 @@ def test_a_wish_goes_before_what_more_models_have() -> None:
     assert names(*models, requested=("mcc",)) == ["acc"]
 
 
-def test_pipelines_of_one_metric_are_told_apart() -> None:
+def test_pipelines_of_one_metric_are_distinguished() -> None:
     read, plain = [("exact_match", "strict"), ("exact_match", "flexible")], ways("exact_match")
     assert choose_metrics([read, plain], ["exact_match"]) == [("exact_match", "strict"), ("exact_match", "none")]
 

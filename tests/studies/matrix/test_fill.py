@@ -139,14 +139,14 @@ def test_a_group_over_other_tasks_is_not_compared(tmp_path: Path) -> None:
     assert matrix.rankings == ()
 
 
-def test_a_misspelt_metric_is_an_error_before_anything_is_asked() -> None:
+def test_a_misspelt_metric_is_an_error_before_the_first_request() -> None:
     model = ScriptedModel(knows)
     with pytest.raises(UserError, match=r'no task reports "acc_nrom" \(did you mean "acc_norm"'):
         evaluate_matrix(model, toy_choice_task(4), metric="acc_nrom", store=":memory:")
     assert model.asked == []
 
 
-def test_only_missing_cells_are_asked(tmp_path: Path) -> None:
+def test_only_missing_cells_are_evaluated(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     one, other = ScriptedModel(knows, "one"), ScriptedModel(first, "other")
     evaluate_matrix(one, toy_choice_task(4), store=store, bootstrap_iters=0)
@@ -291,7 +291,7 @@ def test_clusters_of_a_groups_tasks_are_not_mixed() -> None:
     assert names == {f"demo_arithmetic_{digits}d" for digits in (2, 3, 4, 5)}
 
 
-def test_ways_of_asking_share_their_clusters_and_documents() -> None:
+def test_variants_share_their_clusters_and_documents() -> None:
     """Two orders of the 120 demo questions: over all columns there are 12 subjects still, and 120 documents."""
     settings = {"store": ":memory:", "orders": 2, "style": "letters", "bootstrap_iters": 0}
     whole = evaluate_matrix(["ngram", "dummy"], ["demo_questions"], cluster="subject", **settings)
@@ -302,7 +302,7 @@ def test_ways_of_asking_share_their_clusters_and_documents() -> None:
     assert {cell.documents for cell in alone} == {tuple(f"demo_questions#{place}" for place in range(120))}
 
 
-def test_ways_of_asking_in_one_column_are_one_cluster_per_document(tmp_path: Path) -> None:
+def test_variants_in_one_column_are_one_cluster_per_document(tmp_path: Path) -> None:
     """A group over two prompts of a task: four documents are asked twice, and are still four."""
     rows = "\n".join(f'{{"q": "thing{place}"}}' for place in range(4))
     (tmp_path / "test.jsonl").write_text(rows + "\n")

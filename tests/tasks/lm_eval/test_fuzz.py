@@ -288,7 +288,7 @@ NASTY: dict[str, tuple[str, str | None]] = {
 
 
 @pytest.mark.parametrize("kind", NASTY)
-def test_nasty_files_are_told_like_all_others(tmp_path: Path, kind: str) -> None:
+def test_nasty_files_are_reported_like_all_others(tmp_path: Path, kind: str) -> None:
     content, expected = NASTY[kind]
     path = tmp_path / "a.yaml"
     path.write_bytes(encoded(content))
