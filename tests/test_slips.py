@@ -1,4 +1,4 @@
-"""Slips in calls of the public functions: each is an error for people, before anything is asked."""
+"""Slips in calls of the public functions: each is a readable error before the first request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def answer(request: Request) -> str | float:
 
 
 class Counting(ScriptedModel):
-    """Must not be asked anything."""
+    """Must not get any request."""
 
     def respond(self, requests: Any) -> Any:
         raise AssertionError("a call with a slip asked the model")

@@ -40,7 +40,7 @@ def test_2000_simulated_evaluations_cover_as_often_as_the_exact_sum_says(n: int)
 
 
 def test_of_the_usual_intervals_wilsons_keeps_closest_to_95_percent_on_30_documents() -> None:
-    """Of the 31 results none can do better by much; at the same points the others leave 95 % further behind."""
+    """With 31 possible results none can be much closer; at the same points the others are further from 95 %."""
     farthest = {
         method: max(abs(0.95 - end) for end in scores.coverage_range(method, 30))
         for method in ("wilson", "jeffreys", "agresti_coull", "beta", "normal")
@@ -94,7 +94,7 @@ def test_resampled_metrics_are_covered() -> None:
 
 
 def test_calibration_errors_are_covered_also_one_of_0() -> None:
-    """Percentiles of redrawn errors never hold it."""
+    """Bootstrap percentiles never contain it."""
     for rate in statistics.calibration_coverages(30):
         assert rate.share >= 0.83, rate
 
@@ -171,7 +171,7 @@ def test_equivalence_is_claimed_at_the_margin_in_5_percent_and_inside_it_often()
 
 
 def test_a_difference_detectable_with_80_percent_is_found_so_often() -> None:
-    """The told one is a little larger than that of a normal law, because the exact test is stricter."""
+    """It is slightly larger than the normal approximation, because the exact test is stricter."""
     effect, normal = pairs.shown_effect(200, 0.3), (1.959964 + 0.841621) * math.sqrt(0.3 / 200)
     assert normal < effect < 1.03 * normal
     assert pairs.outcome_rate("exact", 200, 0.3, effect, 1000).share == pytest.approx(0.8, abs=0.04)

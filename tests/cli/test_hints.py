@@ -1,4 +1,4 @@
-"""What people really type, and what they are told: a name that works here, in a form that can be pasted."""
+"""What people type, and the hint they get: a name that works, in a form that can be pasted."""
 
 from __future__ import annotations
 

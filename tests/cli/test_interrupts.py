@@ -1,4 +1,4 @@
-"""Signals at every stage of a command: the record says interrupted, what was answered is kept, nobody sees a traceback.
+"""Signals at every stage of a command: the record says interrupted, answers are stored, no traceback is shown.
 
 A child process sends itself Ctrl-C, three times within 50 ms, when it first enters a function.
 """

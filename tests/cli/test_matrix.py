@@ -134,7 +134,7 @@ def test_figures_of_several_models_have_a_file_each(cli: Cli, task_folder: Path,
 
 
 def test_a_figure_that_one_model_cannot_have_leaves_the_others_their_turn(cli: Cli, tmp_path: Path) -> None:
-    """Words to be unscrambled are written, so there is no confidence to draw."""
+    """Unscrambled words are generated, so there is no confidence to plot."""
     words = ["--tasks", "demo_scramble", "--limit", "2", "--reliability_figure", tmp_path / "r.svg"]
     done = cli("run", "--models", "dummy:seed=1|2", *words)
     assert (done.code, done.out.count("record: run")) == (2, 2)
@@ -142,7 +142,7 @@ def test_a_figure_that_one_model_cannot_have_leaves_the_others_their_turn(cli: C
 
 
 def test_a_model_with_several_runs_has_files_by_task() -> None:
-    """One that is trained for every task has a run for each; names that a file cannot have are still told apart."""
+    """One that is trained for every task has a run for each; names that are not valid file names stay distinct."""
     runs = model_runs(["dummy:finetune=head", "ngram"], ["x", "y"], {})
     assert [(run.tasks, run.mark) for run in runs] == [
         (("x",), "dummy@head_x"),

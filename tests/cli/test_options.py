@@ -1,4 +1,4 @@
-"""Options: lm-eval's names and forms, and what is said of wrong ones."""
+"""Options: lm-eval's names and forms, and the errors for wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`assay plan`: what a run would ask, before and after it was asked."""
+"""`assay plan`: the requests of a run, before and after it."""
 
 from __future__ import annotations
 

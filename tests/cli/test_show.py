@@ -1,4 +1,4 @@
-"""`assay show`: a document as it would be asked."""
+"""`assay show`: a document as it would be evaluated."""
 
 from __future__ import annotations
 

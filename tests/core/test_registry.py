@@ -1,4 +1,4 @@
-"""Tables of names, with plugins of installed packages beside them."""
+"""Tables of names, and plugins of installed packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An instance tells which choices are right, and what each of its requests is for."""
+"""An instance knows which choices are right, and the purpose of each request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run may be killed at any moment: nothing answered is asked again, and the end result is the same."""
+"""A run may be killed at any moment: no answered request is repeated, and the result is the same."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def asked(log: Path) -> list[str]:
 
 
 def check_finished(store: Path, logs: list[Path], reference: Path, output: Path) -> None:
-    """No answered request was asked again; results and samples equal the uninterrupted run's."""
+    """No answered request was repeated; results and samples equal the uninterrupted run's."""
     answered: set[str] = set()
     for log in logs:
         lap = asked(log)

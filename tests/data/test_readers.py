@@ -298,7 +298,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What `datasets` makes of every file, from one process with a cache of its own."""
+    """The rows of `datasets` for every file, from one process with its own cache."""
     pytest.importorskip("datasets")
     folder = tmp_path_factory.mktemp("beside")
     for name, text in {**SAME, **{name: case[0] for name, case in OTHER.items()}}.items():

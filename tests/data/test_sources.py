@@ -1,4 +1,4 @@
-"""Sources: which files a task means, where they are looked for, and what is said when they are not there."""
+"""Sources: which files a task refers to, where they are searched, and the errors for missing ones."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def ask_hub(address: str, home: Path, path: str, name: str | None, **more: Any) 
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The shared tools' hub on loopback, over one small dataset of our own."""
+    """The shared tools' hub on loopback, with one small dataset."""
     pytest.importorskip("datasets")
     script = SHARED / "tools" / "hub.py"
     if not script.is_file():

@@ -1,4 +1,4 @@
-"""Styles, rotations and metrics from the user's side: what is asked, how often, and what the results say."""
+"""Styles, rotations and metrics from the user's side: the requests, their number, and the results."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_styles_side_by_side(folder: Path) -> None:
 
 
 def test_rotated_values(folder: Path) -> None:
-    """Always A: one rotation of n is right, no two agree; of picks with one vote each the first is elected."""
+    """Always A: one rotation of n is right, no two agree; of predictions with one vote each the first wins."""
     result, _ = run(folder, "colours@letters:rotated")
     assert metric(result, "acc") == pytest.approx((6 * 1 / 2 + 6 * 1 / 3) / 12)
     assert metric(result, "rotation_agreement") == 0.0

@@ -1,4 +1,4 @@
-"""Tasks with code of their own, from task file to score."""
+"""Tasks with their own code, from task file to score."""
 
 from __future__ import annotations
 

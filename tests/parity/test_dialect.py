@@ -51,7 +51,7 @@ def expected(names: Sequence[Any], otherwise: dict[Any, str]) -> list[Any]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _quiet_and_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A data cache of our own, and no bars. lm-eval ran in the dialect's folder, and so do we."""
+    """A separate data cache, and no progress bars. lm-eval ran in the dialect's folder, and so do we."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(DIALECT)
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("datasets"))

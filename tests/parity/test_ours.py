@@ -1,4 +1,4 @@
-"""The tool that compares Assay with lm-eval poses documents as a run does."""
+"""The tool that compares Assay with lm-eval builds documents as a run does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which documents a run asks about."""
+"""Which documents a run evaluates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking: what comes back is kept, and whatever a model does wrong is said."""
+"""Execution: answers are stored, and every error of a model is reported."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from assay.testing import ScriptedModel, toy_generation_task
 
 @dataclass(frozen=True)
 class Measured(ScriptedModel):
-    """Ten operations and two tokens per request, one of them written; guesses its time when told so."""
+    """Ten operations and two tokens per request, one of them written; estimates its time if configured to."""
 
     guess: float | None = None
     watchers: list[Callable[[Progress], None]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Right answers that are none of the choices: refused before anything is asked where no document can be right."""
+"""Right answers that are not among the choices: an error before the first request if no document can be right."""
 
 from __future__ import annotations
 

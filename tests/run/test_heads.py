@@ -1,4 +1,4 @@
-"""Models with heads on ordinary tasks: what they are asked, how it is scored, and what is said before it runs."""
+"""Models with heads on ordinary tasks: their requests, their scores, and the notices before the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of a recorded run under other metrics and filters: the numbers of a fresh run, and no question asked."""
+"""Answers of a recorded run under other metrics and filters: the numbers of a fresh run, without requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole run: failures are data, nothing is asked twice, the record tells what happened."""
+"""A whole run: failures are data, no request is sent twice, the record has what happened."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def test_several_draws_are_several_requests() -> None:
 
 
 def test_a_metric_may_report_several_values() -> None:
-    """Toy choices have the right answer at places 0 to 3 in turn, so a perfect model picks each place equally often."""
+    """Toy choices have the right answer at positions 0 to 3 in turn, so a perfect model predicts each equally often."""
     task = toy_choice_task(8)
     places = [task.build(document).gold for document in task.documents()]
     listed = replace(task, scoring=replace(task.scoring, metrics=(MetricSpec("acc"), MetricSpec("positions"))))

@@ -1,4 +1,4 @@
-"""Settings that cannot work are found on the first document, before anything is asked."""
+"""Settings that cannot work are found on the first document, before the first request."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ DOCUMENT = Document("t", 7, {})
 
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Installs the stand-in; gives the names that were loaded."""
+    """Installs the stand-in; returns the names that were loaded."""
     names: list[str] = []
 
     def load(name: str) -> Any:

@@ -24,7 +24,7 @@ def read(using: str, text: str, question: QuestionContext = FOUR_LETTERS) -> Ext
 
 
 def answers(using: str, text: str, question: QuestionContext = FOUR_LETTERS) -> tuple[str | None, str]:
-    """The answer, and what stands at its place in the text."""
+    """The answer, and the text at its position."""
     found = read(using, text, question)
     return found.answer, text[found.start : found.end] if found.answer is not None else ""
 

@@ -1,4 +1,4 @@
-"""No, one and two documents: what they cannot tell is null, never a zero or an interval of no width."""
+"""No, one and two documents: unknown values are null, never zero or an interval of width 0."""
 
 from __future__ import annotations
 

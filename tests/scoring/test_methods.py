@@ -135,7 +135,7 @@ def test_an_unknown_right_answer_is_wrong_everywhere(gold: Any) -> None:
 
 
 def test_documents_without_a_right_answer_have_no_say_in_the_position_bias() -> None:
-    """Right at 0, 0, 1; picked at 0, 1, 1: one of three picks would have to move."""
+    """Right at 0, 0, 1; predicted at 0, 1, 1: one of three predictions would have to move."""
     bias = AGGREGATIONS["position_bias"]
     pairs = [(0, 0), (0, 1), (1, 1)]
     for values in (pairs, [*pairs, (-1, 2), (-1, 2)]):
@@ -227,7 +227,7 @@ class Reference:
         return [float(loss) for loss in given]
 
     def opencompass(self, prompt: str, choice: str) -> float:
-        """Its Hugging Face models: the losses of the whole text over all its tokens. The lowest is picked."""
+        """Its Hugging Face models: the losses of the whole text over all its tokens. The prediction is the lowest."""
         ids = self.tokenizer(f"{prompt} {choice}")["input_ids"]
         return sum(self.losses(ids)) / len(ids)
 

@@ -1,4 +1,4 @@
-"""Counts beside perplexities, perplexities per token and document, and groups over all texts, by hand."""
+"""Counts of perplexities, perplexities per token and document, and groups over all texts, by hand."""
 
 from __future__ import annotations
 

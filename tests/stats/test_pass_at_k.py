@@ -1,4 +1,4 @@
-"""pass@k and its kin: every set of k draws counted, known examples, simulation."""
+"""pass@k and related metrics: every set of k draws counted, known examples, simulation."""
 
 from __future__ import annotations
 

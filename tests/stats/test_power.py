@@ -90,7 +90,7 @@ def test_the_interval_of_an_odds_ratio_leaves_1_out_exactly_when_mcnemar_rejects
     "discordance,difference", [(0.5, 0.5), (0.9, 0.9), (0.3, 0.1), (0.1, 0.05), (0.4, 0.2), (0.008, 0.008)]
 )
 def test_mcnemar_has_the_power_that_was_requested(discordance: float, difference: float) -> None:
-    """Summed over all tables: 79 % or more with as many documents as are told."""
+    """Summed over all tables: 79 % or more with the reported number of documents."""
     n = outcomes_needed(difference, discordance)
     assert n is not None
     share, found = (discordance + difference) / 2 / discordance, 0.0

@@ -161,7 +161,7 @@ def test_the_interval_of_a_finite_task_covers(total: int, n: int) -> None:
 
 
 def test_the_difference_estimator_stays_within_what_can_be() -> None:
-    """Right on all ten asked, where the reference knew five: its 90 % and 50 more are no share, nor −7 %."""
+    """Right on all ten evaluated, where the reference had five: its 90 % plus 50 is not a proportion, nor is −7 %."""
     reference = [1.0] * 90 + [0.0] * 10
     above = difference_estimate(reference, dict.fromkeys(range(85, 95), 1.0))
     below = difference_estimate([1 - value for value in reference], dict.fromkeys(range(85, 95), 0.0))

@@ -194,7 +194,7 @@ def test_levels_that_were_all_evaluated_add_no_error() -> None:
 
 
 def test_some_of_finitely_many_levels_have_the_error_that_they_have() -> None:
-    """Three of six orders, drawn again and again, with new documents: as far from the mean of all six as is said."""
+    """Three of six orders, drawn repeatedly, with new documents: as far from the mean of all six as reported."""
     generator, means, squares, plain = np.random.default_rng(8), [], [], []
     orders = generator.normal(scale=0.7, size=6)
     orders -= orders.mean()

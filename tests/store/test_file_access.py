@@ -1,4 +1,4 @@
-"""Files that are no store, stores that were emptied, and stores that can only be read."""
+"""Files that are not stores, stores that were emptied, and stores that can only be read."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same commands in a folder of their own, by today's code and to their end."""
+    """The same commands in a separate folder, by today's code and to their end."""
     folder = tmp_path_factory.mktemp("fresh")
     prepare(folder)
     with pytest.MonkeyPatch.context() as place:

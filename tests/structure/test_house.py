@@ -179,7 +179,7 @@ def test_this_check_of_private_names_can_fail(code: str) -> None:
 
 
 def crowded_calls(tree: ast.AST) -> list[str]:
-    """Calls with more positional arguments than a reader can tell apart."""
+    """Calls with too many positional arguments to read."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     return [f"{node.lineno}: {ast.unparse(node.func)}" for node in calls if len(node.args) > MOST_POSITIONAL]
 

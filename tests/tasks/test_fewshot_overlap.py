@@ -44,7 +44,7 @@ def shown(task: LmEvalTask, place: int) -> list[Any]:
 
 
 def leaking(task: LmEvalTask) -> list[int]:
-    """Places of the documents that stand among their own examples."""
+    """Indices of the documents that are among their own examples."""
     return [document.id for document in task.documents() if document.fields in shown(task, document.id)]
 
 

@@ -1,4 +1,4 @@
-"""`--like lm-eval`: defects of lm-eval 0.4.13 that are mended by default and repeated on request."""
+"""`--like lm-eval`: defects of lm-eval 0.4.13 that are fixed by default and reproduced on request."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def chosen(module: Any, requested: str = AUTO) -> Any:
 
 
 class WithoutPositions(LlamaModel):
-    """Takes positions and does not heed them."""
+    """Takes positions and ignores them."""
 
     def forward(self, input_ids: Any = None, position_ids: Any = None, **given: Any) -> Any:
         return super().forward(input_ids=input_ids, **given)

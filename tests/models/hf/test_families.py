@@ -1,4 +1,4 @@
-"""Which family a checkpoint is opened as, and what is said of those that cannot answer."""
+"""Which family a checkpoint is opened as, and the errors for those without a usable head."""
 
 from __future__ import annotations
 

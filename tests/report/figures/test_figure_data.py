@@ -33,7 +33,7 @@ def test_an_axis_shows_all_values_with_a_margin() -> None:
 
 
 def test_an_axis_leaves_out_what_is_far_away() -> None:
-    """Quartiles 25 and 75 of 0 … 99: the fence stands at 75 + 4 · 50, and nothing is below."""
+    """Quartiles 25 and 75 of 0 … 99: the fence is at 75 + 4 · 50, and nothing is below."""
     low, high = axis_limits([*range(100), 10_000])
     assert (low, high) == pytest.approx((-0.04 * 275, 275 + 0.04 * 275))
 

@@ -1,4 +1,4 @@
-"""Figures: what stands in them, read from the SVG; edge cases; files that are whole, and the same every time."""
+"""Figures: their content, read from the SVG; edge cases; files that are whole, and the same every time."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_every_method_has_a_mark_on_every_bar(tmp_path: Path) -> None:
 
 
 def test_a_spread_within_sampling_error_is_not_a_finding(tmp_path: Path) -> None:
-    """A random model's 4.2 points of which sampling explains 15.9 stand in parentheses; 20 points do not."""
+    """A random model's 4.2 points, where sampling explains 15.9, are in parentheses; 20 points are not."""
     path = tmp_path / "spread.svg"
     bars = [
         SpreadBar("t", "random", {"low": 0.225, "high": 0.267}, 0.25, 120, 0.159),
@@ -138,7 +138,7 @@ def test_a_score_that_is_not_known_is_left_out(tmp_path: Path) -> None:
 
 
 def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
-    """No mathematics for dollars, no hiding for underscores, no markup; a letter without a glyph is no failure."""
+    """No mathematics for dollars, no hiding for underscores, no markup; a letter without a glyph is not a failure."""
     path = tmp_path / "spread.svg"
     spread_chart([SpreadBar("$x^2$", "_hidden", {"<b>&": 0.5, "日本": 0.4})], path, "100 % of $5 & \x1b[31m")
     assert {"$x^2$", "_hidden", "<b>&", "日本", "100 % of $5 & \ufffd[31m"} <= set(texts(path))
@@ -282,7 +282,7 @@ def test_another_suffix_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_figure_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
-    """A folder stands where the file should: the rename at the end fails."""
+    """A folder is in place of the file: the rename at the end fails."""
     (tmp_path / "a.svg").mkdir()
     with pytest.raises(OutputError, match=r"a\.svg: could not be written: .*Choose another path"):
         spread(tmp_path / "a.svg")

@@ -654,7 +654,7 @@ def test_keeping_ten_thousand_documents_takes_milliseconds(tmp_path: Path) -> No
 
 
 def test_predictions_agree_where_they_can_be_read(run: Run, versus: Versus, folder: Path) -> None:
-    """a picks wrong from document 2 on, b from 10 on: on 4 documents both pick alike."""
+    """a is wrong from document 2 on, b from 10 on: on 4 documents both predict the same."""
     runs = run(2, "a"), run(10, "b")
     (pair,) = versus(*runs, picks=True).pairs
     assert pair.picks is not None and pair.agreement is not None

@@ -1,4 +1,4 @@
-"""Why two numbers differ: each test changes one thing, and that one is named and no other."""
+"""Why two numbers differ: each test changes one thing, and only that is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A matrix from models and tasks to cells: what is asked, what survives, and what is said of gaps."""
+"""A matrix from models and tasks to cells: the requests, what survives, and the reasons for gaps."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_metric_may_be_chosen() -> None:
 
 
 def labelled(text: str, metrics: str, folder: Path) -> None:
-    """A task of two labels that prompts and heads can be asked; head and decoder keep what they can of the metrics."""
+    """A task of two labels for prompts and heads; each reports the metrics that it supports."""
     (folder / "t.jsonl").write_text('{"text": "good", "label": 1}\n{"text": "bad", "label": 0}\n' * 4)
     (folder / f"{text}.yaml").write_text(
         f"task: {text}\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: t.jsonl}}}}\ntest_split: test\n"
@@ -257,7 +257,7 @@ def test_a_task_that_keeps_its_number_of_examples_is_named() -> None:
 
 
 def test_notices_name_the_models_that_they_are_about() -> None:
-    """Both were asked in part; only the second fails, on the choices of document 1."""
+    """Both were evaluated in part; only the second fails, on the choices of document 1."""
 
     def fails(request: Request) -> float | str | Failure:
         return Failure("too_long", "9 tokens") if "What is 1 + 3?" in str(request) else knows(request)
@@ -303,7 +303,7 @@ def test_variants_share_their_clusters_and_documents() -> None:
 
 
 def test_variants_in_one_column_are_one_cluster_per_document(tmp_path: Path) -> None:
-    """A group over two prompts of a task: four documents are asked twice, and are still four."""
+    """A group over two prompts of a task: four documents are evaluated twice, and are still four."""
     rows = "\n".join(f'{{"q": "thing{place}"}}' for place in range(4))
     (tmp_path / "test.jsonl").write_text(rows + "\n")
     (tmp_path / "things.yaml").write_text(

@@ -240,7 +240,7 @@ def test_correlations_between_models_are_over_columns() -> None:
 
 
 def test_two_models_have_no_correlation() -> None:
-    """Two points lie on a line whatever they are: n is told, and nothing else."""
+    """Two points are always on a line: only n is reported."""
     cells = [cell(model, task, [1] * n + [0] * (4 - n)) for model, n in (("a", 1), ("b", 3)) for task in "xy"]
     (link,) = made(*cells).task_correlations
     assert (link.spearman, link.kendall) == (Correlation(None, None, 2, "none"),) * 2

@@ -201,7 +201,7 @@ def test_a_metric_without_direction_is_in_no_win_rate() -> None:
 
 
 def test_ranks_have_letters(matrix: Matrix) -> None:
-    """x: 10 wins, and 5 wins twice without a loss, 2/32 times 2 after Holm: only the ends are told apart."""
+    """x: 10 wins, and 5 wins twice without a loss, 2/32 times 2 after Holm: only the ends differ significantly."""
     found = table(matrix, "Ranks")
     assert found.headings == ("Model", "x", "y")
     assert [row[1:] for row in found.rows] == [("1–2 a", "1–3 a"), ("1–3 ab", "1–3 a"), ("2–3 b", "1–3 a")]

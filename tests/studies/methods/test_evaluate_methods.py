@@ -142,7 +142,7 @@ def test_an_answer_outside_the_choices_predicts_none(folder: Path) -> None:
 
 
 def by_choice(request: Request) -> Logprob:
-    """Prefers the first letter, whatever it stands for."""
+    """Prefers the first letter, for any choice."""
     assert isinstance(request, Loglikelihood)
     return Logprob(-float(ord(request.continuation.strip()[0])), 1, False)
 

@@ -1,4 +1,4 @@
-"""The best of several variants is told, never put in their place."""
+"""The best of several variants is reported, and never replaces them."""
 
 from __future__ import annotations
 

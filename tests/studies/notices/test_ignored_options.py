@@ -1,4 +1,4 @@
-"""Options that have no effect on a task are said, for tasks of every make."""
+"""Options without effect on a task are reported, for every kind of task."""
 
 from __future__ import annotations
 

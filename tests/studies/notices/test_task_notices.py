@@ -1,4 +1,4 @@
-"""Notices of a run: one line for the ways of asking a task that have the same to tell."""
+"""Notices of a run: one line for all variants of a task with the same notice."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_group_says_which_tasks_its_score_leaves_out() -> None:
 
 
 def classified(says: Callable[[int], str], parent: str | None = None, n: int = 12) -> list[str]:
-    """The notices about documents of which every third is "no"; `says` gives the pick of each."""
+    """The notices about documents of which every third is "no"; `says` returns the prediction of each."""
     rows = [{"number": number} for number in range(n)]
 
     def ask(row: Any) -> Choose:

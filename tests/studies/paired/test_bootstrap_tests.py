@@ -1,4 +1,4 @@
-"""Scores of redrawn sets: each as if the documents were there so often, and every metric that a run can report."""
+"""Scores of bootstrap samples: each as if its documents occurred that often, for every metric that a run can report."""
 
 from __future__ import annotations
 

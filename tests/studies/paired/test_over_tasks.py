@@ -74,7 +74,7 @@ def test_variants_of_the_same_documents_are_no_more_documents() -> None:
 
 
 def test_variants_and_other_tasks_are_added_up() -> None:
-    """Gaps of 1, 0 and 0, 1 in two ways of asking are ½, ½; with a task of its own that has 1, 1."""
+    """Gaps of 1, 0 and 0, 1 in two variants are ½, ½; with another task that has 1, 1."""
     ways = [column(f"t#seed={place}", {"base": [0, 0], "x": own}) for place, own in ((1, [1, 0]), (2, [0, 1]))]
     (found,) = overall_scores(CompareOptions(), [*ways, column("u", {"base": [0, 0], "x": [1, 1]})])
     assert (found.difference.value, found.difference.n) == (pytest.approx((0.5 + 0.5 + 1) / 3), 4)
@@ -105,7 +105,7 @@ def asked(prompts: int, seeds: int, n: int, generator: np.random.Generator) -> l
 
 
 def test_prompts_are_a_sample_where_there_are_three_or_more() -> None:
-    """Issue 17: 13 of 25 equal models were told apart over four prompts."""
+    """Once, 13 of 25 equal models were declared different over four prompts."""
     generator = np.random.default_rng(1)
     found = [overall_scores(CompareOptions(), asked(4, 1, 200, generator))[0] for _ in range(25)]
     assert {score.test for score in found} == {"random-effects-t"}

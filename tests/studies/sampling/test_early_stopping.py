@@ -1,4 +1,4 @@
-"""Runs that stop early: at the same document whatever happens in between, each task by itself, and told honestly."""
+"""Runs that stop early: at the same document whatever happens in between, each task independently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random samples: nested, recorded, free of few-shot draws; what they tell of the whole task, with a reference too."""
+"""Random samples: nested, recorded, free of few-shot draws; estimates for the whole task, with a reference too."""
 
 from __future__ import annotations
 

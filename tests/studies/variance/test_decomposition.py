@@ -1,4 +1,4 @@
-"""A run in several seeds, prompts, orders and draws: every number worked out by hand, nothing asked twice."""
+"""A run in several seeds, prompts, orders and draws: every number computed by hand, no request twice."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whatever a task file holds, the user gets an error that he can mend, never a traceback.
+"""Any content of a task file gives a user error, never a traceback.
 
 Random bytes, random YAML of the dialect's own keys, and damaged good files go through the reader, the schema, the check
-and, where no fault was found, through definition and posing. The draws are the same in every run; `pytest -m slow`
+and, if no fault was found, through definition and building. The draws are the same in every run; `pytest -m slow`
 takes many more.
 """
 

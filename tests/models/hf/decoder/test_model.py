@@ -1,4 +1,4 @@
-"""The hf model as a whole, on tiny real networks: equal answers however it is asked."""
+"""The hf model as a whole, on tiny real networks: equal answers with every backend."""
 
 from __future__ import annotations
 

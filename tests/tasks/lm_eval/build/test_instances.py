@@ -1,4 +1,4 @@
-"""Posed documents: the golden prompts of lm-eval 0.4.13, requests of each kind, and the right answer."""
+"""Built documents: the golden prompts of lm-eval 0.4.13, requests of each kind, and the right answer."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ FIXED = {"output_type": "multiple_choice", "doc_to_target": "label", "doc_to_cho
 
 
 def asked(made: LmEvalTask, options: TaskOptions | None = None) -> LmEvalTask:
-    """A task as language models are asked."""
+    """A task with the requests of language models."""
     return LmEvalTask(in_style(made.definition, None), options or made.options, made._source)
 
 

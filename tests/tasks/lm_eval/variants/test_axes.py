@@ -1,4 +1,4 @@
-"""What a run varies about a task: names, seeds, orders; and what cannot vary, told before anything runs."""
+"""What a run varies about a task: names, seeds, orders; and errors for what cannot vary, before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task in several prompts: its variants, what they ask, what they leave out, and every way to ask wrongly."""
+"""A task in several prompts: its variants, their requests, what they leave out, and every user error."""
 
 from __future__ import annotations
 
