@@ -84,7 +84,7 @@ def _add_common(command: argparse.ArgumentParser, shots: str, tasks: str | None 
 
 
 def task_names(requested: str | None, shared: Path) -> tuple[str, ...]:
-    """The names that --tasks means, each once."""
+    """The names given by --tasks, each once."""
     text = requested if requested is not None else f"@{shared / 'data' / 'lm_eval_tasks.txt'}"
     if text.startswith("@"):
         path = Path(text[1:])
@@ -142,7 +142,7 @@ def make_job(requested: argparse.Namespace, lm_eval: LmEval) -> Job:
 
 
 def tolerance_of(requested: argparse.Namespace) -> Tolerance:
-    """Two programs that multiply the same matrices agree to about 1e-5 per answer, for long texts to less."""
+    """Two programs that multiply the same matrices agree to about 1e-5 per answer; less closely for long texts."""
     has_weights = requested.command == "scores" and requested.model is not None
     return Tolerance(loglikelihood=1e-4, rolling=2e-3) if has_weights else Tolerance()
 

@@ -1,9 +1,9 @@
-"""Chooses a few tasks that together use all that many do: parity/covering.txt from shared/data/lm_eval_tasks.txt.
+"""Chooses a few tasks that together use every feature of many: parity/covering.txt from shared/data/lm_eval_tasks.txt.
 
     python -m parity.cover [--lm-eval-python PYTHON] [--shared FOLDER] > parity/covering.txt
 
 Every dataset, output type, filter, metric, aggregation and key of the many tasks occurs among the few, and every folder
-of task files. Greedy: the task that adds most comes next.
+of task files. Greedy: the task that adds most features comes next.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _words(entry: Mapping[str, Any], naming: tuple[str, ...]) -> Iterator[str]:
 
 
 def cover(used: Mapping[str, frozenset[str]]) -> list[str]:
-    """Names whose features are those of all; the first name wins a tie."""
+    """Names that together have all features; the first name wins a tie."""
     missing = set().union(*used.values())
     chosen: list[str] = []
     while missing:

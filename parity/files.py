@@ -1,7 +1,7 @@
 """`python -m parity files`: lm-eval and Assay write result and sample files for the same runs, compared key by key.
 
-The runs use task files and data of our own (tests/parity/files) and a tiny model built on the spot, so that nothing but
-lm-eval's Python is needed. What may differ is in `KNOWN`, each with its reason. The same runs, without everything
+The runs use our own task files and data (tests/parity/files) and a tiny model created for them, so that only lm-eval's
+Python is needed. What may differ is in `KNOWN`, each with its reason. The same runs, without everything
 that hangs on the model's numbers, are a golden file of the ordinary tests (`record` writes it).
 """
 
@@ -89,7 +89,7 @@ def record_files(python: str | None) -> None:
 
 
 def write_runs(runs: Runs) -> None:
-    """Keeps the runs of lm-eval as the golden file."""
+    """Writes the runs of lm-eval to the golden file."""
     made = {"command": COMMAND, "lm_eval": LM_EVAL_VERSION, "tasks": digest_of(FOLDER), "runs": masked(runs)}
     GOLDEN_FILE.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"{GOLDEN_FILE}: {len(runs)} runs, {GOLDEN_FILE.stat().st_size:,} bytes", file=sys.stderr)
@@ -130,7 +130,7 @@ def read_run(out: Path) -> dict[str, Any]:
 
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[Difference]:
-    """Where two runs differ, besides what is known and ours alone."""
+    """Differences of two runs, except known ones and Assay's own keys."""
     return [item for item in _different(theirs, ours, "") if not _is_known(*item)]
 
 
@@ -163,7 +163,7 @@ def _is_close(theirs: Any, ours: Any) -> bool:
 
 
 def masked(value: Any, key: str = "") -> Any:
-    """The same without what hangs on the model's numbers or on the machine; shapes and keys stay."""
+    """The same without what depends on the model's numbers or on the machine; shapes and keys stay."""
     if isinstance(value, Mapping):
         return {name: masked(item, "resps" if key == "resps" else name) for name, item in value.items()}
     if isinstance(value, list):

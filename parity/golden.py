@@ -1,4 +1,4 @@
-"""Golden files: what lm-eval makes of the task files in tests/parity/dialect, small enough to keep with the code.
+"""Golden files: results of lm-eval for the task files in tests/parity/dialect, small enough to keep with the code.
 
 `record` runs lm-eval and writes them; the ordinary tests read them and need neither lm-eval nor a network. The data is
 our own, so texts may be in there; long ones are hashed after the first documents.
@@ -66,7 +66,7 @@ def digest_of(folder: Path) -> str:
 
 
 def shortened(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record as a golden file keeps it; both sides are shortened alike before they are compared."""
+    """A record in the form of a golden file; both sides are shortened in the same way before they are compared."""
     kept = {key: value for key, value in record.items() if key not in ("seconds", "traceback", "failures")}
     if "documents" in kept:
         kept["documents"] = [_short_document(row) for row in kept["documents"]]

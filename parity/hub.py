@@ -25,7 +25,7 @@ class Hub:
     process: subprocess.Popen[str]
 
     def check(self) -> None:
-        """Fails when the hub has died: the workers would wait minutes for each dataset, and then call it missing."""
+        """Fails if the hub has died: the workers would wait minutes for each dataset, and then report it as missing."""
         if self.process.poll() is not None:
             raise AssayError(f"the hub at {self.address} ended (code {self.process.returncode}); was it killed?")
 

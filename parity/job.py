@@ -76,7 +76,7 @@ class Job:
         return [*filter(None, [self.tasks_folder]), *self.include_path]
 
     def settings(self) -> str:
-        """Digest of all that decides what the reference worker writes about a task, the tasks' names left out."""
+        """Digest of everything that determines the reference worker's records of a task, without the tasks' names."""
         here = Path(__file__).parent
         data: dict[str, Any] = {**asdict(self), "tasks": None, "cases": None}
         data["sources"] = [(here / name).read_text(encoding="utf-8") for name in _SOURCES[self.mode]]

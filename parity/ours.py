@@ -152,7 +152,7 @@ class Requests:
 
 
 def run(job: Job, writer: RecordWriter, maker: Any) -> Iterator[str]:
-    """Every record of a job that is not there yet; yields the names of the tasks as they begin."""
+    """Writes every missing record of a job; yields the names of the tasks as they begin."""
     for name in job.tasks:
         cases = [case for case in job.cases if (name, case.name) not in writer.done]
         if cases:

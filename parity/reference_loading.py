@@ -1,4 +1,4 @@
-"""The reference side of `loading`: builds every task and group of lm-eval's tree, code and all, without data.
+"""The reference side of `loading`: builds every task and group of lm-eval's tree with its code, without data.
 
     python -m parity.reference_loading OUT.json
 
@@ -84,7 +84,7 @@ class Factory(factory.TaskFactory):  # type: ignore[misc]  # lm-eval is not inst
 
 
 def _any_metric(name: str, hf_evaluate_metric: bool = False) -> Any:
-    """lm-eval looks unknown metrics up in `evaluate`, on the Hub, and goes on when they are not there."""
+    """lm-eval looks up unknown metrics in `evaluate`, on the Hub, and continues if they are missing."""
     known = not hf_evaluate_metric and name in registry.metric_registry
     return registry.get_metric(name) if known else None
 

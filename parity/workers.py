@@ -1,4 +1,4 @@
-"""Runs both workers at once and waits for them, with a line of progress.
+"""Runs both workers concurrently and waits for them, with a progress line.
 
 In: a job and where to write. Out: two files of records; a worker that died is an error that shows the end of its log.
 """
@@ -46,7 +46,7 @@ class Output:
 
     @property
     def finished(self) -> Path:
-        """Exists when the reference worker has ended."""
+        """A file that exists when the reference worker has ended."""
         return self.records("reference").with_suffix(".finished")
 
     @property
@@ -105,7 +105,7 @@ def run_reference(job: Job, lm_eval: LmEval, output: Output, folder: Path) -> No
 
 
 def run_alone(workers: Sequence[Worker], output: Output) -> None:
-    """Runs workers at once, without a hub and without a word."""
+    """Runs workers concurrently, without a hub and without output."""
     with ExitStack() as stack:
         started = [(worker.side, stack.enter_context(_started(worker, output, None))) for worker in workers]
         for side, process in started:
@@ -125,7 +125,7 @@ def _check(process: subprocess.Popen[bytes], side: str, output: Output) -> None:
 
 @contextmanager
 def _started(worker: Worker, output: Output, hub: Hub | None) -> Iterator[subprocess.Popen[bytes]]:
-    """A worker that does not outlive the block."""
+    """A worker that ends with the block."""
     with output.log(worker.side).open("wb") as log:
         process = subprocess.Popen(
             [worker.python, "-m", worker.module, *worker.arguments],

@@ -32,7 +32,7 @@ TASKS, GROUPS = JOBS["scores"].tasks, JOBS["groups"].tasks
 KINDS = ("requests", "scores", "groups")
 FIELDS = ("results", "groups", "group_subtasks", "versions", "n-shot", "higher_is_better", "n-samples")
 TOLERANCE = Tolerance(scores=Near(1e-9, 1e-9))
-# Differences that are there today. One that is mended fails here, and its line goes.
+# Known differences. A fixed one fails here until its line is removed.
 FOUND_OTHERWISE: dict[str, str] = {}
 ASKED_OTHERWISE: dict[str, str] = {}
 SCORED_OTHERWISE: dict[str, str] = {}
