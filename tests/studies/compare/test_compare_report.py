@@ -172,7 +172,7 @@ def test_a_table_without_letters_says_so() -> None:
         assert message in comparison_text(replace(made(), tables=(table,)))
 
 
-def test_a_sentence_that_the_verdict_goes_on_from_stands_once() -> None:
+def test_a_sentence_that_the_verdict_continues_occurs_once() -> None:
     own = made()
     over = OverallScore("a", "b", ("t", "u"), own.pairs[0].difference, 0.5, 0.5, "none", "Over 2 tasks, nothing.")
     found = replace(own, overall=(over,), verdict="Over 2 tasks, nothing; 1 of 2 single comparisons differs.")

@@ -92,7 +92,7 @@ def families() -> list[ScriptedModel]:
     return [ScriptedModel(lambda request: -1.0, "decoder"), head]
 
 
-def test_a_model_without_the_wished_metric_has_an_empty_cell_and_no_other_metric(tmp_path: Path) -> None:
+def test_a_model_without_the_requested_metric_has_an_empty_cell_and_no_other_metric(tmp_path: Path) -> None:
     """The head has acc alone, which is not put under acc_norm, nor in a mean, win rate or correlation with it."""
     labelled("t", "acc acc_norm", tmp_path)
     settings = {"include_path": str(tmp_path), "store": ":memory:", "bootstrap_iters": 0}

@@ -123,7 +123,7 @@ def test_averages_say_over_how_many_and_which_tasks(matrix: Matrix) -> None:
     )
 
 
-def test_the_averages_of_few_models_stand_side_by_side(matrix: Matrix) -> None:
+def test_the_averages_of_few_models_are_side_by_side(matrix: Matrix) -> None:
     models = [f"m{place}" for place in range(9)]
     many = make_matrix(models, ["x"], [cell(model, "x", 5) for model in models], (), (), (), seed=1)
     assert table(matrix, "Over all").headings == ("Model", "good", "fair", ODD)

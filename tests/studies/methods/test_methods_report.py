@@ -57,7 +57,7 @@ def table(made: MethodsStudy, title: str) -> list[tuple[str, ...]]:
     return list(section.rows)
 
 
-def test_scores_stand_per_task_model_and_method_with_a_column_per_style() -> None:
+def test_scores_are_per_task_model_and_method_with_a_column_per_style() -> None:
     (section, *_) = sections(study("m", styles=("own", "letters")))
     assert section.headings == ("Task", "Model", "Method", "own", "letters", "n")
     assert section.rows[0] == ("t", "m", "raw", "100.0 [72.2, 100.0]", "100.0 [72.2, 100.0]", "10")
@@ -116,7 +116,7 @@ def test_markdown_has_a_table_for_every_section() -> None:
     assert "| t | a | raw | 100.0 [72.2, 100.0] | 10 |" in text
 
 
-def test_json_holds_every_pick_and_number() -> None:
+def test_json_has_every_prediction_and_number() -> None:
     data = json.loads(json.dumps(study_data(study("a", "b"))))
     assert data["cells"][0]["picks"] == RIGHT
     assert data["cells"][0]["estimate"]["value"] == 1.0

@@ -42,7 +42,7 @@ def test_outcomes_of_zero_and_one() -> None:
     assert found.detectable == pytest.approx(0.68985, abs=1e-5)
 
 
-def test_a_wished_difference_has_its_own_number_of_documents_beside_that_of_the_observed_one() -> None:
+def test_a_requested_difference_has_its_own_number_of_documents_besides_the_observed_one() -> None:
     found = compare(entry("a", FIRST), entry("b", SECOND), detect=0.1)
     # (1.95996·√0.4 + 0.84162·√(0.4 − 0.1²))²/0.1² + 1/0.1
     assert (found.needed, found.needed_to_detect) == (82, 322)
@@ -216,7 +216,7 @@ def test_few_flips_do_not_make_a_small_difference_visible() -> None:
     assert won.needed == 7
 
 
-def test_many_pairs_whose_documents_stand_in_another_order_have_the_p_of_each_alone() -> None:
+def test_many_pairs_with_documents_in_another_order_have_the_p_of_each_alone() -> None:
     generator = random.Random(3)
     truth = [generator.random() for _ in range(10)]
     orders = [generator.sample(range(10), 10) for _ in range(4)]

@@ -111,7 +111,7 @@ def test_scores_that_are_no_numbers_are_named() -> None:
     assert unknown.verdict.endswith("the score of A is undefined and the score of B is undefined.")
 
 
-def test_systems_without_a_score_stand_last() -> None:
+def test_systems_without_a_score_come_last() -> None:
     labels, scores = ["A", "B", "C"], {"A": score(None), "B": score(0.7), "C": score(0.5)}
     pairs = [pair(None, None, first=one, second=two, higher_is_better=False) for one, two in ("AB", "AC", "BC")]
     found = ranking_table(labels, scores, reported(*pairs))
