@@ -5,6 +5,7 @@ Where several processes run tests side by side, torch has one thread in each: mo
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,15 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 settings.register_profile("house", deadline=None)
 settings.load_profile("house")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_collections() -> None:
+    """What is in memory when a module's tests begin is never garbage for them.
+
+    With torch and transformers loaded a full collection takes up to a second; every training starts one.
+    """
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
