@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.fingerprints import Fingerprint
+from assay.core.identity import Fingerprint
 from assay.core.requests import Classification, Generation, Loglikelihood
 from assay.core.responses import LabelScores, Logprob, Output, Response, Text
 from assay.store.response_rows import WRONG_CHECKSUM, WRONG_KIND, WRONG_VALUES

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import UnknownName
-from assay.core.fingerprints import Fingerprint
+from assay.core.identity import Fingerprint
 from assay.core.responses import Failure
 from assay.store.run_records import FAILED, FINISHED, RUNNING
 from assay.store.store import Store

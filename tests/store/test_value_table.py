@@ -12,8 +12,8 @@ import pytest
 
 from assay.api import evaluate, rescore
 from assay.core.errors import StoreError
-from assay.core.fingerprints import Fingerprint
-from assay.core.recorded_values import DocumentValues
+from assay.core.identity import Fingerprint
+from assay.core.scores import DocumentValues
 from assay.store.run_records import FINISHED
 from assay.store.store import Store
 from assay.testing import ScriptedModel

@@ -1,11 +1,38 @@
-"""Estimates with their uncertainty, and the counts of documents behind them."""
+"""Document values, estimates with their uncertainty, and the counts of documents behind them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Union
+
+# A document's value for a metric: a number, two (a sum and its weight; the right label and the predicted one), or three
+# (confidence, hit, the share of documents to answer).
+Label = Union[float, str]
+Value = Union[float, tuple[Label, Label], tuple[float, float, float]]
+# Names of the aggregation by a function of the task's own, and of that for answers which are recorded and not scored.
+CUSTOM, BYPASS = "custom", "bypass"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentValues:
+    """The value of every scored document of a task, under one metric and pipeline: what a run records.
+
+    Attributes:
+        aggregation: how the values become one number, by name; `custom` for a function of the task's own.
+        documents: indices in the evaluated split.
+        values: one per document; NaN where the metric has none.
+        clusters: the cluster of each document; None if the documents are independent.
+    """
+
+    task: str
+    metric: str
+    filter: str
+    aggregation: str
+    documents: Sequence[int]
+    values: Sequence[Value]
+    clusters: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

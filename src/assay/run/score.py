@@ -9,13 +9,14 @@ from dataclasses import replace
 from assay.core.errors import Fault, UserError
 from assay.core.interrupts import received_signal
 from assay.core.output_checks import is_above_probability_one
-from assay.core.progress import ProgressCallback, ignore_progress, with_progress
+from assay.core.protocols import ProgressCallback, ignore_progress
 from assay.core.requests import ChoiceSelection, Classification, Generation, Instance, Request, SpanExtraction
 from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
 from assay.core.results import AnsweredDocument, Problem, TaskResult
 from assay.core.scores import Denominators, Sample
 from assay.guard.time_limit import keep_limit_timer
 from assay.run.build import BuiltTask, has_invalid_gold, left_out_count
+from assay.run.events import with_progress
 from assay.run.execute import Executed
 from assay.scoring.aggregate import aggregate_task, directions, document_clusters
 from assay.scoring.answer_rates import answer_rates, misses_by_space
@@ -27,7 +28,6 @@ from assay.scoring.text_counts import text_counts
 from assay.store.response_table import Responses
 
 _DOCUMENTS_AT_ONCE = 5000
-_MISSING = Failure("missing", "the store holds no answer to this request")
 _UNLIKELY = -10.0
 # What a model may write: what fails for both fails whatever is answered.
 _TEXTS = ("", "The answer is (A), 7.")
@@ -150,7 +150,9 @@ def _answered(built: BuiltTask, responses: Responses, executed: Executed) -> Ite
 def _missing_answer_reason(responses: Responses, key: bytes) -> Failure:
     """Why the store has no answer."""
     fault = responses.unreadable.get(key)
-    return _MISSING if fault is None else Failure("unreadable", f"the stored answer cannot be read: {fault}")
+    if fault is None:
+        return Failure("missing", "the store holds no answer to this request")
+    return Failure("unreadable", f"the stored answer cannot be read: {fault}")
 
 
 def _denominators(

@@ -9,12 +9,10 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError
 from assay.core.metric_names import expanded_specs
-from assay.core.progress import ProgressCallback, ignore_progress
-from assay.core.recorded_values import CUSTOM
+from assay.core.protocols import ProgressCallback, ignore_progress
 from assay.core.results import AnsweredDocument, GroupResult, TaskResult
-from assay.core.scores import MetricResult, MetricValues, Sample, sum_denominators
+from assay.core.scores import CUSTOM, MetricResult, MetricValues, Sample, sum_denominators
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
-from assay.core.variance_axes import task_family
 from assay.scoring.failure_bounds import Leaf, group_bounds, task_bounds
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.task_functions import custom_aggregation
@@ -331,7 +329,7 @@ def _group_metric(spec: GroupMetricSpec, pipeline: str, tasks: Sequence[TaskResu
     # lm-eval weights a leaf by its documents, also if some of them have no value of this metric.
     sizes = [task.sample_len for task, _ in leaves]
     directions = {metric.higher_is_better for _, metric in leaves}
-    families = [task_family(task.name) for task, _ in leaves]
+    families = [task.card.family for task, _ in leaves]
     return MetricResult(
         spec.metric,
         pipeline,

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
-from assay.core.variance_axes import DOCUMENT
+from assay.core.task_variants import DOCUMENT
 from assay.stats.clustered import clustered_mean
 from assay.stats.means import bounded_interval, is_rounding_error, standard_error, t_quantile
 

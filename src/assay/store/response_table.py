@@ -17,7 +17,7 @@ from operator import itemgetter
 from types import TracebackType
 from typing import Any
 
-from assay.core.fingerprints import Fingerprint
+from assay.core.identity import Fingerprint
 from assay.core.interrupts import defer_signals
 from assay.core.requests import Request
 from assay.core.responses import Logprob, Output, Response

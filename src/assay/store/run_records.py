@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Fault, StoreError, UnknownName, unknown_name
-from assay.core.fingerprints import Fingerprint
+from assay.core.identity import Fingerprint
 from assay.core.plural import plural
-from assay.core.recorded_values import DocumentValues
 from assay.core.responses import Failure
+from assay.core.scores import DocumentValues
 from assay.core.secrets import redacted, redacted_text, without_known
 from assay.store.database import Database
 from assay.store.response_table import Responses

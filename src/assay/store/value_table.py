@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.core.errors import Fault, StoreError
-from assay.core.recorded_values import DocumentValues
+from assay.core.scores import DocumentValues
 from assay.store.database import Database
 
 INSERT = "INSERT OR REPLACE INTO document_values VALUES (?, ?, ?, ?, ?, ?, ?, ?)"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from assay.core.progress import ProgressCallback, ignore_progress
+from assay.core.protocols import ProgressCallback, ignore_progress
 from assay.core.scores import Estimate
 from assay.scoring.metrics import value_types
 from assay.stats import means

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.packages import require
-from assay.core.progress import ProgressCallback, ignore_progress
+from assay.core.protocols import ProgressCallback, ignore_progress
 from assay.core.scores import Estimate
 from assay.scoring.metrics.value_types import Unreadable
 from assay.stats import bootstrap, lm_eval_bootstrap

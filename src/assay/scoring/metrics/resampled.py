@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.progress import ProgressCallback
+from assay.core.protocols import ProgressCallback
 from assay.core.scores import Estimate
 from assay.stats import absolute_gaps, bootstrap, lm_eval_bootstrap
 

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from assay.core.metric_names import uses_all_draws
-from assay.core.recorded_values import BYPASS
 from assay.core.responses import NOTE_TEXTS
 from assay.core.results import GroupResult, TaskResult
+from assay.core.scores import BYPASS
 from assay.core.specs import RunSpec
-from assay.core.variance_axes import ORDER, SEED, base_name, task_family
+from assay.core.task_variants import ORDER, SEED
 from assay.run.build import has_own_template, is_index, shown_value
 from assay.scoring.draw_metrics import draw_notices
 from assay.studies.notices.majority_class import majority_class_texts
@@ -38,10 +38,10 @@ def task_notices(results: Sequence[TaskResult], is_trained: bool = False) -> lis
         results: the tasks of a run.
         is_trained: whether the model was trained here.
     """
-    ways = Counter(task_family(result.name) for result in results)
+    ways = Counter(result.card.family for result in results)
     reported: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for result in results:
-        family = task_family(result.name)
+        family = result.card.family
         for text in (*_texts(result), *majority_class_texts(result, is_trained)):
             reported.setdefault((family, _NUMBER.sub("#", text)), []).append((result.name, text))
     lines = [_line(family, ways[family], own) for (family, _), own in reported.items()]
@@ -54,7 +54,7 @@ def _seed_notices(results: Sequence[TaskResult]) -> list[str]:
     for result in results:
         variant = result.card.config.get("variant")
         if isinstance(variant, Mapping) and SEED in variant and variant.get(ORDER, 1) == 1:
-            by_seed.setdefault(base_name(result.name), []).append(result)
+            by_seed.setdefault(result.card.base, []).append(result)
     found = []
     for base, own in by_seed.items():
         asked = [{item.document.id: item.instance.requests for item in result.answered} for result in own]
@@ -198,7 +198,7 @@ def part_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
     if shared:
         notices.append(f"evaluated only documents that run {spec.sparing.until_decided} has: {_named(shared)}")
     if drawn:
-        bases = dict.fromkeys(base_name(result.name) for result in drawn)
+        bases = dict.fromkeys(result.card.base for result in drawn)
         counts = ", ".join(f"{base} {_document_counts(results, base)}" for base in bases)
         notices.append(f"evaluated a random sample of the documents (seed {spec.sparing.seed}): {counts}")
     return notices + _stop_notices(results, spec)
@@ -206,13 +206,13 @@ def part_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
 
 def _document_counts(results: Sequence[TaskResult], base: str) -> str:
     """`79 to 120 of 120`: combinations of seeds and orders may stop after different documents."""
-    counts = [result.denominators for result in results if base_name(result.name) == base]
+    counts = [result.denominators for result in results if result.card.base == base]
     low, high = min(own.total for own in counts), max(own.total for own in counts)
     return f"{low:,}" + (f" to {high:,}" if low < high else "") + f" of {max(own.available for own in counts):,}"
 
 
 def _named(results: Sequence[TaskResult]) -> str:
-    return ", ".join(dict.fromkeys(base_name(result.name) for result in results))
+    return ", ".join(dict.fromkeys(result.card.base for result in results))
 
 
 def _stop_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
@@ -234,7 +234,7 @@ def _is_early(stop: EarlyStop | None) -> bool:
 def _varied_task(result: TaskResult) -> str:
     """The task of which a result is a variant."""
     prompt = result.card.config.get("prompt")
-    return str(prompt["task"]) if isinstance(prompt, Mapping) else base_name(result.name)
+    return str(prompt["task"]) if isinstance(prompt, Mapping) else result.card.base
 
 
 def _constant_place(result: TaskResult) -> int | None:
