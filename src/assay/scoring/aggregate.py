@@ -13,6 +13,7 @@ from assay.core.protocols import ProgressCallback, ignore_progress
 from assay.core.results import AnsweredDocument, GroupResult, TaskResult
 from assay.core.scores import CUSTOM, MetricResult, MetricValues, Sample, sum_denominators
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
+from assay.scoring.answer_counts import add_counts
 from assay.scoring.failure_bounds import Leaf, group_bounds, task_bounds
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.task_functions import custom_aggregation
@@ -20,7 +21,6 @@ from assay.scoring.metrics.value_types import Unreadable
 from assay.scoring.problems import missing_members, problem_of
 from assay.scoring.registry import METRICS, metric_definition
 from assay.scoring.task_code import task_code_error
-from assay.scoring.text_counts import add_counts
 from assay.stats.means import empty_estimate
 from assay.stats.pooled import group_estimate, lm_eval_group_stderr
 

@@ -28,7 +28,7 @@ from assay.run.resolve import (
 from assay.run.session import Session, run
 from assay.run.train import fit
 from assay.scoring.aggregate import aggregate_groups, document_clusters, leaf_tasks
-from assay.scoring.scorers.choice_methods import METHODS
+from assay.scoring.scorers.multiple_choice import METHODS
 from assay.store.store import Store
 from assay.studies.analyses import new_session
 from assay.studies.matrix.columns import shown_cells

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from assay.core.metric_names import uses_all_draws
+from assay.core.plural import plural
 from assay.core.responses import NOTE_TEXTS
 from assay.core.results import GroupResult, TaskResult
 from assay.core.scores import BYPASS
 from assay.core.specs import RunSpec
 from assay.core.task_variants import ORDER, SEED
 from assay.run.build import has_own_template, is_index, shown_value
-from assay.scoring.draw_metrics import draw_notices
 from assay.studies.notices.majority_class import majority_class_texts
 from assay.studies.notices.shared_texts import shared_text_notices
 from assay.studies.sampling.values import EarlyStop
@@ -111,7 +111,7 @@ def _texts(result: TaskResult) -> Iterator[str]:
         )
         yield f"{reported} ({pipeline}); strip it with the filter remove_whitespace"
     yield from _index_target_texts(result)
-    yield from draw_notices(result)
+    yield from _draw_notices(result)
     clusters = [metric.estimate.clusters for metric in result.metrics if metric.estimate.clusters is not None]
     if clusters:
         yield from _cluster_texts(min(clusters))
@@ -261,3 +261,21 @@ _NOTE_TEXTS = {
     "empty_choice": "documents have an empty choice, which no length-normalised score predicts",
     "single_choice": "documents have a single choice, so every prediction is the same",
 }
+
+
+def _draw_notices(result: TaskResult) -> list[str]:
+    """Problems of metrics over draws: too few draws, or draws that are identical under greedy decoding."""
+    names = {metric.metric: metric for metric in result.metrics if uses_all_draws(metric.metric)}
+    if not names or not result.answered:
+        return []
+    notices = []
+    lacking = [name for name, metric in names.items() if metric.estimate.value is None]
+    most = max((len(sample.draws) for sample in result.samples), default=0)
+    if lacking and most:
+        message = f"{', '.join(lacking)} cannot be computed from {plural(most, 'draw')} per question"
+        notices.append(f"{message}; request k or more: assay run --draws K, or repeats in the task file")
+    instance = result.answered[0].instance
+    if instance.draws > 1 and instance.requests[0] == instance.requests[1]:
+        message = f"answers are generated greedily, so the {instance.draws} draws of a question are identical"
+        notices.append(f"{message}; sample them, for example with --gen_kwargs do_sample=true,temperature=0.8")
+    return notices
