@@ -31,7 +31,7 @@ from assay.run.events import Listener, ignore
 from assay.run.forecast import PlanReport, forecast
 from assay.run.session import Session, run
 from assay.run.show import ShownDocument, show_documents
-from assay.store.locations import StoreLocation, open_store, run_id, store_of_runs
+from assay.store.store import StoreLocation, open_store, run_id, store_of_runs
 from assay.studies.analyses import RESCORING_FEATURES, new_session
 from assay.tasks.scoring_overrides import scoring_changes
 

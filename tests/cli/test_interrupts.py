@@ -137,7 +137,7 @@ STAGES = {
     "run/session.py:make_result:1": ("interrupted", True),
     "scoring/document_values.py:document_values:1": ("interrupted", True),
     "store/run_records.py:end:1": ("interrupted", True),
-    "store/value_table.py:make_row:1": ("interrupted", True),
+    "store/run_records.py:_values_row:1": ("interrupted", True),
     "store/database.py:close:1": ("finished", True),
     "report/terminal.py:show_result:1": ("finished", True),
     "report/result_files.py:written_results:1": ("finished", True),

@@ -15,11 +15,10 @@ from typing import Any
 from assay.core.errors import Fault, StoreError
 from assay.store.database import Database
 from assay.store.migrations import check_identity
-from assay.store.response_rows import SELECTED, row_fault
-from assay.store.run_records import read_record
+from assay.store.response_table import SELECTED, row_fault
+from assay.store.run_records import read_record, read_values
 from assay.store.salvage import scan_keys, scan_table
 from assay.store.trained_models import read_fitted
-from assay.store.value_table import read_values
 
 _MOST_DAMAGE_LINES = 20
 # Per table the columns to read, the row's name first.
