@@ -133,7 +133,7 @@ STAGES = {
     "run/execute.py:keep:30": ("interrupted", False),
     "store/response_table.py:put:3": ("interrupted", False),
     "run/score.py:scored_task:1": ("interrupted", True),
-    "stats/lm_eval_bootstrap.py:harness_stderr:1": ("interrupted", True),
+    "stats/lm_eval_bootstrap.py:lm_eval_stderr:1": ("interrupted", True),
     "run/session.py:make_result:1": ("interrupted", True),
     "scoring/document_values.py:document_values:1": ("interrupted", True),
     "store/run_records.py:end:1": ("interrupted", True),

@@ -128,7 +128,7 @@ class Denominators:
         cut_off: documents with a generated text that reached the token limit.
         unparsed: per filter pipeline, documents in which no answer was found.
         notes: per note, the requests of a model or the documents of a task that carry it.
-        draws: counts of single draws; None if each question is asked once.
+        draws: counts of single draws; None if each question has one draw.
         left_out: rows of the split that the prompt template cannot render, which are not among `available`.
         misses_by_space: per filter pipeline, documents that `exact_match` counts as wrong (or partly wrong) only
             because of white space around an answer; pipelines without any are not listed.

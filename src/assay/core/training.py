@@ -226,7 +226,7 @@ def parse_fit_spec(given: Mapping[str, Any], where: str) -> FitSpec:
     """Parses a training request from untyped values, by the names of `FIT_KEYS`; reports every invalid one.
 
     Args:
-        given: the values; None stands for the default.
+        given: the values; None for the default.
         where: for errors: `model minilm`, or empty on the command line.
     """
     faults: list[Fault] = []

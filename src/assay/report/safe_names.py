@@ -34,7 +34,7 @@ def different_names(names: Iterable[str]) -> list[str]:
 
 
 def model_name(model: str, model_args: Mapping[str, Any]) -> str:
-    """What a model is called in files: lm-eval's rule, and the model's own name where that has none; no login."""
+    """A model's name in files: by lm-eval's rule, or the model's own name where that gives none; without logins."""
     return redacted_text(next((str(model_args[key]) for key in _MODEL_KEYS if model_args.get(key)), model))
 
 

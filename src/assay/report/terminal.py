@@ -301,7 +301,7 @@ def show_problems(problems: Iterable[Problem], console: Console) -> None:
 
 
 def hanging_indent(line: str, width: int) -> str:
-    """A line that is too wide, broken so that what follows stands below it, indented."""
+    """A line that is too wide, wrapped with the following lines indented."""
     indent = " " * (len(line) - len(line.lstrip()) + 2)
     return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 

@@ -186,7 +186,7 @@ def _metric_result(
     location = f'{where}, metric "{name}"' if where else f'metric "{name}"'
     try:
         read = aggregation.read(values)
-        stderr = aggregation.harness_stderr(read, resamples.of(name), partial(resamples.say, name))
+        stderr = aggregation.lm_eval_stderr(read, resamples.of(name), partial(resamples.say, name))
         if clusters is None or aggregation.clustered is None:
             estimate = aggregation.estimate(read)
         else:

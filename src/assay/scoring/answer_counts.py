@@ -102,7 +102,7 @@ def _rate(name: str, pipeline: str, shares: Mapping[int, float], clusters: Mappi
 
 
 def draw_counts(answered: Sequence[AnsweredDocument], samples: Sequence[Sample]) -> DrawCounts | None:
-    """Counts of a task's draws; None if each question is asked once."""
+    """Counts of a task's draws; None if each question has one draw."""
     most = max((item.instance.draws for item in answered), default=1)
     if most < 2:
         return None

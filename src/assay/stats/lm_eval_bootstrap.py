@@ -26,7 +26,7 @@ _MOST_THREADS = 16
 RESAMPLES = "resamples for lm-eval's standard error (none with --bootstrap_iters 0)"
 
 
-def harness_stderr(
+def lm_eval_stderr(
     values: NDArray[Any],
     statistic: Callable[[Any], Values],
     iterations: int,

@@ -48,7 +48,7 @@ class VarianceComponent:
         share: of the variance of a single score; None where all scores are equal.
         share_of_mean: of the squared error of the grand mean; None where that is 0.
         degrees: of freedom.
-        is_negative: whether the estimate was below 0: the source is too small to be told from noise.
+        is_negative: whether the estimate was below 0: the source is too small to be distinguished from noise.
     """
 
     effect: Effect

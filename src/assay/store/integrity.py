@@ -101,7 +101,7 @@ def check_store(path: str | Path) -> StoreCheck:
 
 
 def _damage(connection: sqlite3.Connection, path: str) -> tuple[str, ...]:
-    """What SQLite finds wrong with the file itself. Raises if it is not a store at all."""
+    """Faults that SQLite finds in the file itself. Raises if it is not a store at all."""
     try:
         check_identity(connection, path)
         rows = connection.execute(f"PRAGMA integrity_check({_MOST_DAMAGE_LINES})").fetchall()

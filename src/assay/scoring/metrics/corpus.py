@@ -33,10 +33,10 @@ def clustered_estimate(corpus: Corpus, clusters: Sequence[str]) -> Estimate:
     return bootstrap.spread(found)
 
 
-def harness_stderr(corpus: Corpus, iterations: int, report: ProgressCallback) -> float | None:
+def lm_eval_stderr(corpus: Corpus, iterations: int, report: ProgressCallback) -> float | None:
     """lm-eval's bootstrap standard error: its resamples are of documents, here represented by indices."""
     corpus.count(report)
-    return lm_eval_bootstrap.harness_stderr(corpus.indices, corpus.scores, iterations, report)
+    return lm_eval_bootstrap.lm_eval_stderr(corpus.indices, corpus.scores, iterations, report)
 
 
 class Corpus:
