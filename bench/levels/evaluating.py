@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.recorded_values import DocumentValues
-from assay.core.scores import Estimate, Sample
+from assay.core.scores import DocumentValues, Estimate, Sample
 from assay.core.specs import MetricSpec, Scoring
 from assay.scoring.aggregate import aggregate_task
 from assay.studies.paired.differences import compare_pairs, with_adjusted_intervals

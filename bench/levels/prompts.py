@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.core.recorded_values import DocumentValues
+from assay.core.scores import DocumentValues
 from assay.stats.sign_flip import sign_flip_test
 from assay.studies.paired.differences import PairedComparison, compare_pairs
 from assay.studies.paired.matching import SystemEntry, match_documents

@@ -13,21 +13,21 @@ from assay.core.version import __version__
 _PUBLIC = {
     "AnsweredDocument": "assay.core.results",
     "AssayError": "assay.core.errors",
-    "Capabilities": "assay.core.fingerprints",
+    "Capabilities": "assay.core.protocols",
     "ChoiceView": "assay.scoring.scorers.multiple_choice",
     "Choose": "assay.tasks.python",
     "Classification": "assay.core.requests",
     "Complete": "assay.tasks.python",
     "Demonstrated": "assay.core.requests",
     "Denominators": "assay.core.scores",
-    "DetectOptions": "assay.core.detect_options",
+    "DetectOptions": "assay.core.specs",
     "Document": "assay.core.documents",
     "Estimate": "assay.core.scores",
     "Explanation": "assay.studies.explain.explain_values",
     "Failure": "assay.core.responses",
     "Filter": "assay.core.protocols",
     "FilterSpec": "assay.core.specs",
-    "Fingerprint": "assay.core.fingerprints",
+    "Fingerprint": "assay.core.identity",
     "FittedModel": "assay.store.trained_models",
     "Generation": "assay.core.requests",
     "GroupResult": "assay.core.results",
@@ -182,11 +182,10 @@ if TYPE_CHECKING:
         show_document,
         study_methods,
     )
-    from assay.core.detect_options import DetectOptions
     from assay.core.documents import Document
     from assay.core.errors import AssayError, UserError
-    from assay.core.fingerprints import Capabilities, Fingerprint
-    from assay.core.protocols import Filter, Model, Task, Trainable
+    from assay.core.identity import Fingerprint
+    from assay.core.protocols import Capabilities, Filter, Model, Task, Trainable
     from assay.core.requests import (
         Classification,
         Demonstrated,
@@ -202,7 +201,7 @@ if TYPE_CHECKING:
     from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
     from assay.core.results import AnsweredDocument, GroupResult, Problem, RunResult, TaskResult
     from assay.core.scores import Denominators, Estimate, MetricResult, Sample
-    from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, RunSpec, Seeds
+    from assay.core.specs import DetectOptions, FilterSpec, MetricSpec, PipelineSpec, RunSpec, Seeds
     from assay.models.model_decorator import model
     from assay.options.specification import make_spec
     from assay.options.table import Settings

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from assay.core.arguments import parse_arguments
 from assay.core.call_checks import checked
-from assay.core.detect_options import DetectOptions
 from assay.core.errors import ArgumentError, Fault
 from assay.core.packages import RequiredPackage
 from assay.core.plural import plural
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
-from assay.core.specs import RunSpec
+from assay.core.specs import DetectOptions, RunSpec
 from assay.core.training import FitSpec, parse_fit_spec
 from assay.models.registry import is_known, resolve_model
 from assay.options.model_rows import ModelRow, model_rows
@@ -32,7 +31,7 @@ from assay.run.events import Listener, ignore
 from assay.run.forecast import PlanReport, forecast
 from assay.run.session import Session, run
 from assay.run.show import ShownDocument, show_documents
-from assay.store.locations import StoreLocation, open_store, run_id, store_of_runs
+from assay.store.store import StoreLocation, open_store, run_id, store_of_runs
 from assay.studies.analyses import RESCORING_FEATURES, new_session
 from assay.tasks.scoring_overrides import scoring_changes
 

@@ -29,7 +29,8 @@ class Done:
 
 PLUGIN = """
 from pathlib import Path
-from assay.core.fingerprints import Capabilities, Fingerprint
+from assay.core.identity import Fingerprint
+from assay.core.protocols import Capabilities
 from assay.core.protocols import Progress, TokenView, Workload
 from assay.core.responses import Failure, Logprob, Text
 from assay.testing import ScriptedModel

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from assay.options.model_rows import model_runs
-from assay.report.result_files import different_names
+from assay.report.safe_names import different_names
 
 Cli = Callable[..., Any]
 

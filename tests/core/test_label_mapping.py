@@ -32,5 +32,5 @@ def test_labels_find_their_outputs(
 
 
 def test_labels_that_find_none_are_named_on_both_sides() -> None:
-    said = "labels outside the head: asked for no, yes; the head has good, bad"
+    said = "labels outside the head: requested no, yes; the head has good, bad"
     assert unknown_labels_message(("good", "bad"), ("no", "yes")) == said

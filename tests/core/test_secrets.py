@@ -12,8 +12,7 @@ import pytest
 
 from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError
-from assay.core.fingerprints import Fingerprint
-from assay.core.identity import response_key
+from assay.core.identity import Fingerprint, response_key
 from assay.core.requests import Generation, Sampling
 from assay.core.responses import Failure
 from assay.core.results import Problem

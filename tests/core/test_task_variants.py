@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.core.task_variants import TaskVariant
+from assay.core.task_variants import TaskVariant, task_family
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,9 @@ def test_the_base_name_has_no_levels() -> None:
 def test_the_first_order_is_the_documents_own() -> None:
     orders = [TaskVariant("arc", levels=levels).order for levels in ({}, {"order": 1}, {"order": 3, "seed": 1})]
     assert orders == [0, 0, 2]
+
+
+def test_all_variants_are_of_one_family() -> None:
+    names = ("t", "t@letters", "t@asked#seed=3", "t#seed=-1#order=2")
+    assert {task_family(name) for name in names} == {"t"}
+    assert task_family("c#") == "c#"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assay.cli.main import main
-from assay.scoring.scorers.choice_methods import METHODS
+from assay.scoring.scorers.multiple_choice import METHODS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "methods.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from assay import evaluate
 from assay.cli.main import main
 from assay.core.requests import Demonstrated
 from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS
-from assay.scoring.scorers.choice_methods import METHODS
+from assay.scoring.scorers.multiple_choice import METHODS
 from assay.tasks.lm_eval.file.format_key import CHOICE, FORMATS
 from assay.tasks.styles import STYLES
 

@@ -39,7 +39,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 from assay.core.errors import Fault, ModelError
-from assay.core.fingerprints import Capabilities, Fingerprint
+from assay.core.identity import Fingerprint
+from assay.core.protocols import Capabilities
 from assay.core.training import FitReport
 from assay.core.responses import Failure, Logprob, Text
 from assay.testing import ScriptedModel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.run.events import Event, Progressed, delayed_report
+from assay.run.events import Event, Progressed, delayed_report, with_progress
 
 
 def heard_events(*reports: tuple[float, int]) -> list[int]:
@@ -23,3 +23,10 @@ def test_short_work_is_silent() -> None:
 
 def test_long_work_is_shown_a_few_times_a_second_and_to_its_end() -> None:
     assert heard_events((0.0, 0), (1.0, 1), (2.5, 2), (2.6, 3), (3.0, 4), (3.1, 10)) == [2, 4, 10]
+
+
+def test_items_pass_through_and_are_reported_now_and_then() -> None:
+    heard: list[tuple[str, int, int]] = []
+    items = list(range(100))
+    assert list(with_progress(items, "scoring", lambda *report: heard.append(report))) == items
+    assert heard == [("scoring", 0, 100), ("scoring", 64, 100), ("scoring", 100, 100)]

@@ -11,8 +11,8 @@ from typing import ClassVar
 import numpy
 import pytest
 
-from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.protocols import Model, Progress, ReportsWorkload, Workload
+from assay.core.identity import Fingerprint
+from assay.core.protocols import Capabilities, Model, Progress, ReportsWorkload, Workload
 from assay.core.requests import REQUEST_KINDS, Classification, Generation, Instance, Loglikelihood, Request
 from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
 from assay.run.events import Event, Listener, Progressed, ignore

@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 
 from assay.api import evaluate
-from assay.core.fingerprints import Fingerprint
-from assay.core.identity import digest_all
+from assay.core.identity import Fingerprint, digest_all
 from assay.core.specs import RunSpec
 from assay.options.specification import make_spec
 from assay.run.build import build_task

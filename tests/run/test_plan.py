@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.fingerprints import Fingerprint
-from assay.core.identity import response_key
+from assay.core.identity import Fingerprint, response_key
 from assay.core.requests import Generation, Instance, Loglikelihood, Message, RollingLoglikelihood
 from assay.run.plan import find_keys, make_plan, work
 

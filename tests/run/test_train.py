@@ -12,7 +12,8 @@ import pytest
 
 from assay.api import evaluate_matrix, finetune
 from assay.core.errors import DataError, ModelError, StoreError, UserError
-from assay.core.fingerprints import Capabilities, Fingerprint
+from assay.core.identity import Fingerprint
+from assay.core.protocols import Capabilities
 from assay.core.requests import Loglikelihood
 from assay.core.specs import MetricSpec, RunSpec, Scoring
 from assay.core.training import FitListener, FitProgress, FitReport, FitSettings, TrainingExample

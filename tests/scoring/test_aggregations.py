@@ -69,7 +69,7 @@ def test_their_errors_are_lm_evals_bootstrap(name: str, plain: object) -> None:
     pairs = [(1, 1), (1, 0), (0, 0), (0, 1), (1, 1), (0, 0), (1, 1)]
     generator = random.Random(0)
     replicates = [plain(generator.choices(pairs, k=len(pairs))) for _ in range(200)]
-    assert AGGREGATIONS[name].harness_stderr(pairs, 200) == pytest.approx(statistics.stdev(replicates), rel=1e-9)
+    assert AGGREGATIONS[name].lm_eval_stderr(pairs, 200) == pytest.approx(statistics.stdev(replicates), rel=1e-9)
 
 
 def test_the_median_is_the_upper_middle_one() -> None:
@@ -86,7 +86,7 @@ def test_nanmean_leaves_out_what_is_not_a_number() -> None:
 def test_nanmean_has_lm_evals_error() -> None:
     values, generator = [1.5, 2.5, 4.0, 0.5], random.Random(0)
     means = [statistics.fmean(generator.choices(values, k=4)) for _ in range(100)]
-    assert AGGREGATIONS["nanmean"].harness_stderr(values, 100) == pytest.approx(statistics.stdev(means))
+    assert AGGREGATIONS["nanmean"].lm_eval_stderr(values, 100) == pytest.approx(statistics.stdev(means))
 
 
 def test_weighted_ones_are_ratios_of_sums() -> None:
@@ -108,13 +108,13 @@ def test_clusters_of_texts_leave_the_interval_where_a_score_can_be(name: str, le
 
 @pytest.mark.parametrize("name", ["weighted_perplexity", "bits_per_byte", "brier_score", "bypass"])
 def test_some_have_no_error_in_lm_eval(name: str) -> None:
-    assert AGGREGATIONS[name].harness_stderr([(-1.0, 2), (-3.0, 4)], 1000) is None
+    assert AGGREGATIONS[name].lm_eval_stderr([(-1.0, 2), (-3.0, 4)], 1000) is None
 
 
 def test_no_iterations_turn_every_error_off() -> None:
-    assert AGGREGATIONS["mean"].harness_stderr([0.0, 1.0], 100) == 0.5
-    assert AGGREGATIONS["mean"].harness_stderr([0.0, 1.0], 0) is None
-    assert AGGREGATIONS["perplexity"].harness_stderr([-1.0, -2.0], 0) is None
+    assert AGGREGATIONS["mean"].lm_eval_stderr([0.0, 1.0], 100) == 0.5
+    assert AGGREGATIONS["mean"].lm_eval_stderr([0.0, 1.0], 0) is None
+    assert AGGREGATIONS["perplexity"].lm_eval_stderr([-1.0, -2.0], 0) is None
 
 
 def test_unscored_answers_give_lm_evals_number() -> None:
@@ -127,7 +127,7 @@ def test_no_documents_give_no_number(name: str) -> None:
     nothing = AGGREGATIONS[name].read([])
     found = AGGREGATIONS[name].estimate(nothing)
     assert (found.value, found.n) == (None, 0)
-    assert AGGREGATIONS[name].harness_stderr(nothing, 1000) is None
+    assert AGGREGATIONS[name].lm_eval_stderr(nothing, 1000) is None
 
 
 def test_matthews_takes_texts_as_scikit_learn_does() -> None:
@@ -140,7 +140,7 @@ def test_matthews_takes_texts_as_scikit_learn_does() -> None:
     assert aggregation.estimate(read).value == pytest.approx(float(expected), abs=1e-12)
     # Probed from lm-eval 0.4.13.
     assert aggregation.estimate(read).value == pytest.approx(0.4375, abs=1e-12)
-    assert aggregation.harness_stderr(read, 200) == pytest.approx(0.3366048893305663, rel=1e-9)
+    assert aggregation.lm_eval_stderr(read, 200) == pytest.approx(0.3366048893305663, rel=1e-9)
 
 
 def test_f1_has_lm_evals_number() -> None:
@@ -151,7 +151,7 @@ def test_f1_has_lm_evals_number() -> None:
 def test_nanmean_has_lm_evals_numbers() -> None:
     read = AGGREGATIONS["nanmean"].read([1.5, math.nan, 2.5, 0.25])
     assert AGGREGATIONS["nanmean"].estimate(read).value == pytest.approx(1.4166666666666667, abs=1e-12)
-    assert AGGREGATIONS["nanmean"].harness_stderr(read, 200) == pytest.approx(0.6105845943857187, rel=1e-9)
+    assert AGGREGATIONS["nanmean"].lm_eval_stderr(read, 200) == pytest.approx(0.6105845943857187, rel=1e-9)
 
 
 def test_brier_reads_pairs_of_task_code() -> None:
@@ -193,7 +193,7 @@ def test_calibration_error_of_known_cases() -> None:
     ece = AGGREGATIONS["ece"]
     assert ece.estimate([(0.75, 1.0)] * 3 + [(0.75, 0.0)]).value == 0.0
     assert ece.estimate([(1.0, 0.0)] * 4).value == 1.0
-    assert ece.estimate([]).value is None and ece.harness_stderr([(1.0, 0.0)] * 4, 1000) is None
+    assert ece.estimate([]).value is None and ece.lm_eval_stderr([(1.0, 0.0)] * 4, 1000) is None
 
 
 @given(MANY)
@@ -260,7 +260,7 @@ def test_lm_evals_errors_take_bounded_memory(name: str) -> None:
     """A thousand resamples of 20,000 documents would fill 160 MB."""
     values = [0.0, 1.0] * 10_000 if name == "median" else [(0.0, 1.0), (1.0, 1.0)] * 10_000
     tracemalloc.start()
-    AGGREGATIONS[name].harness_stderr(values, 1000)
+    AGGREGATIONS[name].lm_eval_stderr(values, 1000)
     assert tracemalloc.get_traced_memory()[1] < 50e6
     tracemalloc.stop()
 
@@ -271,13 +271,13 @@ def test_lm_evals_errors_have_the_very_digits_of_plain_resampling(name: str, n: 
     """Counts of distinct pairs, and ranks, give every bit that resampled documents give."""
     import numpy as np
 
-    from assay.scoring.metrics.resampled import STATISTICS, harness_stderr
-    from assay.stats import lm_eval_bootstrap as harness_bootstrap
+    from assay.scoring.metrics.resampled import STATISTICS, lm_eval_stderr
+    from assay.stats import lm_eval_bootstrap as lm_eval_bootstrap
 
     drawn = np.random.default_rng(n).integers(0, labels, (n, 2)).astype(np.float64)
     values = drawn[:, 0] / 7 if name == "median" else drawn
-    found = harness_stderr(values.tolist(), name, 3000, lambda *report: None)
-    assert found == harness_bootstrap.harness_stderr(values, STATISTICS[name], 3000) is not None
+    found = lm_eval_stderr(values.tolist(), name, 3000, lambda *report: None)
+    assert found == lm_eval_bootstrap.lm_eval_stderr(values, STATISTICS[name], 3000) is not None
 
 
 @pytest.mark.parametrize("name", ["f1", "matthews_corrcoef"])
@@ -291,7 +291,7 @@ def test_lm_evals_errors_cost_little_more_than_their_draws(name: str) -> None:
     for _ in range(10):
         np.random.RandomState(1).random_sample((iterations // 10, n))
     drawn = time.process_time()
-    AGGREGATIONS[name].harness_stderr(pairs, iterations)
+    AGGREGATIONS[name].lm_eval_stderr(pairs, iterations)
     assert time.process_time() - drawn < 4 * (drawn - began)
 
 

@@ -80,7 +80,7 @@ def test_resamples_are_scored_like_corpora_of_their_own(name: str) -> None:
     for _ in range(30):
         drawn = stream.choices(items, k=len(items))
         replicates.append(PUBLIC[name]([said for _, said in drawn], [[right for right, _ in drawn]]).score)
-    found = AGGREGATIONS[name].harness_stderr(AGGREGATIONS[name].read(items), 30)
+    found = AGGREGATIONS[name].lm_eval_stderr(AGGREGATIONS[name].read(items), 30)
     assert found == pytest.approx(statistics.stdev(replicates), rel=1e-9)
 
 
@@ -105,7 +105,7 @@ def test_each_document_keeps_all_of_its_references(name: str) -> None:
 def test_one_document_has_no_error(name: str) -> None:
     read = AGGREGATIONS[name].read(ITEMS[:1])
     assert AGGREGATIONS[name].estimate(read).stderr is None
-    assert AGGREGATIONS[name].harness_stderr(read, 100) is None
+    assert AGGREGATIONS[name].lm_eval_stderr(read, 100) is None
 
 
 def test_one_draw_may_be_in_a_list() -> None:
@@ -125,5 +125,5 @@ def test_counting_a_corpus_is_reported_and_done_once() -> None:
     heard: list[int] = []
     read = AGGREGATIONS["bleu"].read([(["a b c d"], "a b c e")] * 250)
     for _ in range(2):
-        AGGREGATIONS["bleu"].harness_stderr(read, 0, lambda what, done, total: heard.append(done))
+        AGGREGATIONS["bleu"].lm_eval_stderr(read, 0, lambda what, done, total: heard.append(done))
     assert heard == [100, 200, 250]

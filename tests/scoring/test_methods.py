@@ -14,8 +14,7 @@ from assay.core.responses import Logprob
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.value_types import brier_scores
 from assay.scoring.registry import metric_definition
-from assay.scoring.scorers.choice_methods import METHODS
-from assay.scoring.scorers.multiple_choice import ChoiceView, argmax, choice_view
+from assay.scoring.scorers.multiple_choice import METHODS, ChoiceView, argmax, choice_view
 
 # "é" is one character and two bytes, "世界" two characters and six bytes.
 CHOICES = ("é", "世界", "four")

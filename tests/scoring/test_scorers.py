@@ -16,9 +16,8 @@ from assay.scoring.registry import metric_definition
 from assay.scoring.scorers import generated_answer as answer
 from assay.scoring.scorers import multiple_choice as choice
 from assay.scoring.scorers import text_likelihood as likelihood
-from assay.scoring.scorers.generated_answer import AnswerView, answer_view
+from assay.scoring.scorers.generated_answer import AnswerView, Rouge, answer_view
 from assay.scoring.scorers.multiple_choice import ChoiceView, choice_view
-from assay.scoring.scorers.rouge import Rouge
 from assay.scoring.scorers.text_likelihood import likelihood_view
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import StoreError
-from assay.core.fingerprints import Fingerprint
+from assay.core.identity import Fingerprint
 from assay.core.responses import Response, Text
 from assay.store.database import Database
 from assay.store.migrations import APPLICATION_ID, MIGRATIONS

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import StoreError
-from assay.core.fingerprints import Fingerprint
+from assay.core.identity import Fingerprint
 from assay.core.responses import Response, Text
 from assay.store.migrations import MIGRATIONS
 from assay.store.store import Store

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from assay.core.errors import StoreError
-from assay.core.fingerprints import Fingerprint
-from assay.core.recorded_values import DocumentValues
+from assay.core.identity import Fingerprint
 from assay.core.responses import Failure, Logprob, Response, Text
+from assay.core.scores import DocumentValues
 from assay.store.integrity import StoreCheck, check_store
 from assay.store.repair import repair_store
 from assay.store.run_records import FINISHED

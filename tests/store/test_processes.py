@@ -14,7 +14,7 @@ from assay.store.store import Store
 
 WRITE = """
 import hashlib, sys
-from assay.core.fingerprints import Fingerprint
+from assay.core.identity import Fingerprint
 from assay.core.responses import Logprob, Response
 from assay.store.response_table import ResponseWriter
 from assay.store.store import Store
@@ -35,7 +35,7 @@ with Store(path) as store, ResponseWriter(store.responses, model) as writer:
 FILL = """
 import resource, signal, sys
 from assay.core.errors import StoreError
-from assay.core.fingerprints import Fingerprint
+from assay.core.identity import Fingerprint
 from assay.core.responses import Response, Text
 from assay.store.store import Store
 

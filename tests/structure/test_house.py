@@ -37,7 +37,7 @@ HOMES = {
     "scipy": ("stats/",),
     "matplotlib": ("report/figures/",),
     "sacrebleu": ("scoring/metrics/corpus.py",),
-    "rouge_score": ("scoring/scorers/rouge.py",),
+    "rouge_score": ("scoring/scorers/generated_answer.py",),
     "evaluate": ("scoring/metrics/hf_evaluate.py",),
 }
 # These cost seconds to import, or are optional: never at the top of a module.

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from assay.core.documents import Document
-from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.protocols import Progress, Workload
+from assay.core.identity import Fingerprint
+from assay.core.protocols import Capabilities, Progress, Workload
 from assay.core.requests import Generation, Instance, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob, Output, Text
 from assay.testing import ScriptedModel, ToyTask, check_model, check_task, toy_choice_task

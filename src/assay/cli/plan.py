@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from assay.api import plan_run
-from assay.core.detect_options import DetectOptions
 from assay.core.errors import Fault, UserError
+from assay.core.specs import DetectOptions
 from assay.options.model_rows import interpreted_model_lines
 from assay.options.parser import CommandLine
 from assay.report.tables import format_number, format_seconds

@@ -116,7 +116,8 @@ def _finish(line: CommandLine, result: RunResult, run: ModelRun | None = None) -
         show_notices(sample_notices(result) if log_samples else [], make_console(stderr=True))
         output.take(written_results(result, options.output_path, log_samples, audit or None), console)
     # Last: a figure for which the run has nothing to show must not cost the files.
-    output.take(write_each(_figures(options, result, run)), console)
+    if figures := list(_figures(options, result, run)):
+        output.take(write_each(figures), console)
     return output.code(result.problems, result.is_whole)
 
 

@@ -150,7 +150,7 @@ _TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def plain_reason(error: BaseException, lines: int = 1) -> str:
-    """What another library's error says, on one line, without advice about calls that Assay's users do not make."""
+    """Another library's error message on one line, without advice about calls that Assay's users do not make."""
     text = redacted_text(_TERMINAL_CODES.sub("", str(error)))  # redacted before it is cut: half a token is a secret
     said = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     sentences = _SENTENCE.split(" ".join(said[:lines]))

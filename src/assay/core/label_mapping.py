@@ -42,4 +42,4 @@ def normalized_label(name: str) -> str:
 
 def unknown_labels_message(own: Sequence[str], wanted: Sequence[str]) -> str:
     """The message for labels that the head does not have."""
-    return f"labels outside the head: asked for {', '.join(wanted) or 'none'}; the head has {', '.join(own)}"
+    return f"labels outside the head: requested {', '.join(wanted) or 'none'}; the head has {', '.join(own)}"

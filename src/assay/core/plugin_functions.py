@@ -1,6 +1,6 @@
 """Functions and classes that a decorator (`@assay.metric`, `@assay.filter`, `@assay.model`) makes into plugins.
 
-Takes what stands below the decorator; gives its settings (the keyword-only parameters), its description and a digest of
+Takes the decorated function or class; gives its settings (the keyword-only parameters), its description and a digest of
 its code, after checking that it can be called as such a plugin is called.
 """
 
@@ -88,7 +88,7 @@ class PluginFunction:
 
 
 def plugin_function(noun: str, name: str, decorated: Any, parameters: Sequence[str]) -> PluginFunction:
-    """What stands below a decorator, after checking its signature.
+    """The decorated function or class, after checking its signature.
 
     Args:
         noun: `metric`, `filter` or `model`.

@@ -7,13 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from assay.core.call_checks import checked_dataclass
 from assay.core.documents import Document
-from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.formats import Question
+from assay.core.identity import Fingerprint
 from assay.core.requests import Instance, Prompt, Request
 from assay.core.responses import Failure, Output, Response
 from assay.core.specs import Scoring, TaskCard
 from assay.core.training import FitListener, FitReport, FitSettings, TrainingExample
+
+# Receives the progress of long work: a description, the items done, and the items in total.
+ProgressCallback = Callable[[str, int, int], None]
+
+
+def ignore_progress(what: str, done: int, total: int) -> None:
+    """A progress callback that does nothing."""
 
 
 @runtime_checkable
@@ -120,6 +128,32 @@ class ProvidesTrainingExamples(Protocol):
             DataError: if there are no training documents, or none that such a model can be trained on.
         """
         ...
+
+
+@checked_dataclass
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a model can do; checked before a run starts.
+
+    Attributes:
+        kinds: request kinds it answers.
+        max_tokens: longest sequence it accepts; None if unknown.
+        has_chat: whether it can render chat messages as text.
+        can_tokenize: whether it also satisfies the `ExposesTokens` protocol.
+        is_deterministic: whether the same request gives the same bits, whatever the rest of the batch.
+        family: the kind of network, for messages.
+        learns: request kinds that it can be trained to answer; a model with any also satisfies `Trainable`.
+        labels: names of the outputs of its classification head, see `core.label_mapping`; empty without one.
+    """
+
+    kinds: frozenset[str]
+    max_tokens: int | None = None
+    has_chat: bool = False
+    can_tokenize: bool = False
+    is_deterministic: bool = True
+    family: str = "model"
+    learns: frozenset[str] = frozenset()
+    labels: tuple[str, ...] = ()
 
 
 @runtime_checkable

@@ -51,7 +51,7 @@ class Registry:
 
         Args:
             name: the new name.
-            decorated: the function or class that stands in the program; an entry point may name it, too.
+            decorated: the function or class as the program defines it; an entry point may name it, too.
             value: what `get` gives for the name.
         """
         self.check_name(name)
@@ -114,7 +114,7 @@ class Registry:
         return name in self.table or name in self.added or name in self.plugins
 
     def get(self, name: str, where: str = "") -> Any:
-        """What a name stands for; an error with similar names when it is unknown."""
+        """The object of a name; an unknown name is an error that lists similar ones."""
         if name in self.table:
             module, _, attribute = self.table[name].partition(":")
             return getattr(importlib.import_module(module), attribute)
@@ -135,7 +135,7 @@ class Registry:
         return self._made_of.get(found, found) if callable(found) and _is_hashable(found) else found
 
     def create(self, name: str, protocol: type, *arguments: Any) -> Any:
-        """Calls what a name stands for and gives the result; that of a plugin must fit the protocol."""
+        """Calls the object of a name and returns the result; that of a plugin must fit the protocol."""
         make = self.get(name)
         if name not in self.plugins:  # what a decorator adds checks its own result
             return make(*arguments)
@@ -153,7 +153,7 @@ class Registry:
             raise self._broken(name, message, f"See: help(assay.{protocol.__name__})") from None
 
     def _broken(self, name: str, found: str, advice: str = "") -> UserError:
-        mend = f"Mend or uninstall the package that declares it in the entry-point group {self.group}"
+        mend = f"Fix or uninstall the package that declares it in the entry-point group {self.group}"
         return UserError(Fault(f'plugin "{name}" ({self.plugins[name].value})', found, next=advice or mend))
 
 

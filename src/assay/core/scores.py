@@ -1,11 +1,38 @@
-"""Estimates with their uncertainty, and the counts of documents behind them."""
+"""Document values, estimates with their uncertainty, and the counts of documents behind them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Union
+
+# A document's value for a metric: a number, two (a sum and its weight; the right label and the predicted one), or three
+# (confidence, hit, the share of documents to answer).
+Label = Union[float, str]
+Value = Union[float, tuple[Label, Label], tuple[float, float, float]]
+# Names of the aggregation by a function of the task's own, and of that for answers which are recorded and not scored.
+CUSTOM, BYPASS = "custom", "bypass"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentValues:
+    """The value of every scored document of a task, under one metric and pipeline: what a run records.
+
+    Attributes:
+        aggregation: how the values become one number, by name; `custom` for a function of the task's own.
+        documents: indices in the evaluated split.
+        values: one per document; NaN where the metric has none.
+        clusters: the cluster of each document; None if the documents are independent.
+    """
+
+    task: str
+    metric: str
+    filter: str
+    aggregation: str
+    documents: Sequence[int]
+    values: Sequence[Value]
+    clusters: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +128,7 @@ class Denominators:
         cut_off: documents with a generated text that reached the token limit.
         unparsed: per filter pipeline, documents in which no answer was found.
         notes: per note, the requests of a model or the documents of a task that carry it.
-        draws: counts of single draws; None if each question is asked once.
+        draws: counts of single draws; None if each question has one draw.
         left_out: rows of the split that the prompt template cannot render, which are not among `available`.
         misses_by_space: per filter pipeline, documents that `exact_match` counts as wrong (or partly wrong) only
             because of white space around an answer; pipelines without any are not listed.

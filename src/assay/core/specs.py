@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from assay.core.call_checks import checked_dataclass
-from assay.core.task_variants import TaskVariant
+from assay.core.task_variants import TaskVariant, base_name, task_family
 
 
 @checked_dataclass
@@ -359,6 +359,16 @@ class TaskCard:
     source: str
     variant: TaskVariant | None = None
 
+    @property
+    def base(self) -> str:
+        """The name without the levels of a variant: that of all variants which differ in levels only."""
+        return base_name(self.name) if self.variant is None else self.variant.base
+
+    @property
+    def family(self) -> str:
+        """The task's own name, which all of its variants share, as they share its documents."""
+        return task_family(self.name) if self.variant is None else self.variant.task
+
 
 def named_sampler(config: Mapping[str, Any]) -> str:
     """The few-shot sampler of a task's definition; one set by the run takes precedence over the file's."""
@@ -397,3 +407,34 @@ class GroupSpec:
     metrics: tuple[GroupMetricSpec, ...] = ()
     version: Any = None
     is_pooled: bool = False
+
+
+@checked_dataclass
+@dataclass(frozen=True, slots=True)
+class DetectOptions:
+    """A difference that a comparison of two planned runs is to detect, and the assumptions of the power calculation.
+
+    Without a `discordance` or `deviation`, the two runs are assumed to be independent and right half of the time, which
+    maximises the variance of the difference of a score from 0 to 1: they differ on half of the documents.
+
+    Attributes:
+        difference: difference of the two scores; 0.02 is 2 points.
+        alpha: significance level of the test.
+        discordance: share of documents on which exactly one of the runs is right.
+        deviation: standard deviation of a document's score in a single run, for scores other than 0 and 1.
+        correlation: correlation of the two runs' scores over documents.
+    """
+
+    difference: float
+    alpha: float = 0.05
+    discordance: float | None = None
+    deviation: float | None = None
+    correlation: float = 0.0
+
+    @property
+    def variance(self) -> float:
+        """Second moment of a document's difference; for scores of 0 and 1, the share of documents that differ."""
+        if self.discordance is not None:
+            return self.discordance
+        deviation = 0.5 if self.deviation is None else self.deviation
+        return 2 * deviation**2 * (1 - self.correlation)

@@ -1,11 +1,21 @@
-"""A task variant: the prompt style, prompt, seed and order of the choices in which a run evaluates a task."""
+"""A task variant: the prompt style, prompt, seed and order of the choices in which a run evaluates a task.
+
+A variant is a value on the task's card. Recorded runs have only the name that it prints as, `task@letters#seed=3`:
+`base_name` and `task_family` parse it.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from assay.core.variance_axes import ORDER
+# The axes along which a task is varied.
+DOCUMENT, PROMPT, SEED, ORDER, DRAW = "document", "prompt", "seed", "order", "draw"
+# Between the names of factors that act together.
+COMBINED = " × "
+# The levels at the end of a variant's name. A task's own name may contain a #, such as c#.
+_LEVELS = re.compile(rf"(?:#(?:{SEED}|{ORDER})=-?\d+)+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +60,13 @@ class TaskVariant:
     def _label(self) -> str:
         label = self.style or self.prompt or self.profile
         return "" if label is None else f"@{label}"
+
+
+def base_name(name: str) -> str:
+    """The name of a variant without its levels."""
+    return _LEVELS.sub("", name)
+
+
+def task_family(name: str) -> str:
+    """The name of a variant without levels, prompt and style: that of the task, whose documents all variants share."""
+    return base_name(name).partition("@")[0]

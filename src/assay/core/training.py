@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
@@ -21,7 +22,10 @@ DIRECTIONS = {ACCURACY: True, LOSS: False, MCC: True, F1: True, ACC_NORM: True, 
 VALIDATION_METRIC_FOR = {
     **dict.fromkeys(("acc", "exact_match", "squad_em"), ACCURACY),
     **dict.fromkeys(("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "log_loss"), LOSS),
-    **{name: name for name in (MCC, F1, ACC_NORM, WORD_F1)},
+    MCC: MCC,
+    F1: F1,
+    ACC_NORM: ACC_NORM,
+    WORD_F1: WORD_F1,
 }
 
 
@@ -149,23 +153,17 @@ class FitSpec:
     check_limit: int | None = None
 
 
-def _integer_from(least: int) -> Callable[[Any], int]:
-    def read(value: Any) -> int:
-        number = float(value)
-        if isinstance(value, bool) or number != int(number) or number < least:
-            raise ValueError
-        return int(number)
-
-    return read
+def _integer(least: int, value: Any) -> int:
+    number = float(value)
+    if isinstance(value, bool) or number != int(number) or number < least:
+        raise ValueError
+    return int(number)
 
 
-def _number(least: float, most: float = math.inf) -> Callable[[Any], float]:
-    def read(value: Any) -> float:
-        if isinstance(value, bool) or not least <= float(value) <= most:
-            raise ValueError
-        return float(value)
-
-    return read
+def _number(least: float, most: float, value: Any) -> float:
+    if isinstance(value, bool) or not least <= float(value) <= most:
+        raise ValueError
+    return float(value)
 
 
 def _above_zero(value: Any) -> float:
@@ -174,13 +172,10 @@ def _above_zero(value: Any) -> float:
     return float(value)
 
 
-def _one_of(names: Iterable[str]) -> Callable[[Any], str]:
-    def read(value: Any) -> str:
-        if value not in names:
-            raise ValueError
-        return str(value)
-
-    return read
+def _one_of(names: Iterable[str], value: Any) -> str:
+    if value not in names:
+        raise ValueError
+    return str(value)
 
 
 def _read_validation_metric(value: Any) -> str:
@@ -198,35 +193,31 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def _listed(names: Iterable[str]) -> str:
-    return "one of " + ", ".join(names)
-
-
 # Name on the command line and in a model's arguments → field, parser, expected value.
 FINETUNE = "finetune"
 FIT_KEYS: Mapping[str, tuple[str, Callable[[Any], Any], str]] = {
-    FINETUNE: ("method", _one_of(METHODS), _listed(METHODS)),
+    FINETUNE: ("method", partial(_one_of, METHODS), f"one of {', '.join(METHODS)}"),
     "epochs": ("epochs", _above_zero, "a number above 0"),
-    "max_steps": ("max_steps", _integer_from(1), "a whole number from 1 on"),
+    "max_steps": ("max_steps", partial(_integer, 1), "a whole number from 1 on"),
     "learning_rate": ("learning_rate", _above_zero, "a number above 0"),
-    "warmup": ("warmup", _number(0, 1), "a share from 0 to 1"),
-    "schedule": ("schedule", _one_of(("linear", "constant")), "linear or constant"),
-    "weight_decay": ("weight_decay", _number(0), "a number from 0 on"),
-    "train_batch_size": ("batch_size", _integer_from(1), "a whole number from 1 on"),
-    "accumulation": ("accumulation", _integer_from(1), "a whole number from 1 on"),
-    "train_seed": ("seed", _integer_from(0), "a whole number from 0 on"),
-    "holdout": ("holdout", _number(0, 0.9), "a share from 0 to 0.9"),
-    "validation_metric": ("metric", _read_validation_metric, _listed(DIRECTIONS)),
-    "patience": ("patience", _integer_from(1), "a whole number from 1 on"),
-    "check_every": ("check_every", _integer_from(1), "a whole number from 1 on"),
-    "train_max_length": ("max_length", _integer_from(1), "a whole number from 1 on"),
-    "lora_rank": ("lora_rank", _integer_from(1), "a whole number from 1 on"),
+    "warmup": ("warmup", partial(_number, 0, 1), "a share from 0 to 1"),
+    "schedule": ("schedule", partial(_one_of, ("linear", "constant")), "linear or constant"),
+    "weight_decay": ("weight_decay", partial(_number, 0, math.inf), "a number from 0 on"),
+    "train_batch_size": ("batch_size", partial(_integer, 1), "a whole number from 1 on"),
+    "accumulation": ("accumulation", partial(_integer, 1), "a whole number from 1 on"),
+    "train_seed": ("seed", partial(_integer, 0), "a whole number from 0 on"),
+    "holdout": ("holdout", partial(_number, 0, 0.9), "a share from 0 to 0.9"),
+    "validation_metric": ("metric", _read_validation_metric, f"one of {', '.join(DIRECTIONS)}"),
+    "patience": ("patience", partial(_integer, 1), "a whole number from 1 on"),
+    "check_every": ("check_every", partial(_integer, 1), "a whole number from 1 on"),
+    "train_max_length": ("max_length", partial(_integer, 1), "a whole number from 1 on"),
+    "lora_rank": ("lora_rank", partial(_integer, 1), "a whole number from 1 on"),
     "lora_alpha": ("lora_alpha", _above_zero, "a number above 0"),
-    "lora_dropout": ("lora_dropout", _number(0, 1), "a share from 0 to 1"),
+    "lora_dropout": ("lora_dropout", partial(_number, 0, 1), "a share from 0 to 1"),
     "lora_targets": ("lora_targets", _names, "names of layers with + between them"),
-    "mix": ("mix", _one_of(MIXES), _listed(MIXES)),
-    "train_limit": ("limit", _integer_from(1), "a whole number from 1 on"),
-    "check_limit": ("check_limit", _integer_from(1), "a whole number from 1 on"),
+    "mix": ("mix", partial(_one_of, MIXES), f"one of {', '.join(MIXES)}"),
+    "train_limit": ("limit", partial(_integer, 1), "a whole number from 1 on"),
+    "check_limit": ("check_limit", partial(_integer, 1), "a whole number from 1 on"),
 }
 _OWN_FIELDS = ("mix", "limit", "check_limit")
 
@@ -235,7 +226,7 @@ def parse_fit_spec(given: Mapping[str, Any], where: str) -> FitSpec:
     """Parses a training request from untyped values, by the names of `FIT_KEYS`; reports every invalid one.
 
     Args:
-        given: the values; None stands for the default.
+        given: the values; None for the default.
         where: for errors: `model minilm`, or empty on the command line.
     """
     faults: list[Fault] = []
@@ -244,7 +235,7 @@ def parse_fit_spec(given: Mapping[str, Any], where: str) -> FitSpec:
         location = f"{where}, {name}" if where else f"--{name}"
         if name not in FIT_KEYS:
             found = f"unknown training setting{did_you_mean(name, FIT_KEYS)}"
-            faults.append(Fault(location, found, _listed(FIT_KEYS)))
+            faults.append(Fault(location, found, f"one of {', '.join(FIT_KEYS)}"))
             continue
         field_name, read, expected = FIT_KEYS[name]
         try:

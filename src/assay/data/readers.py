@@ -45,9 +45,9 @@ class ReadOptions:
 
     Attributes:
         extension: what to read files as whose own extension says nothing.
-        field: key of a JSON object under which the rows stand.
+        field: key of a JSON object that holds the rows.
         separator: CSV cell separator; None means what the extension says: a tab for `.tsv`, else a comma.
-        columns: CSV column names that replace or stand in for a header.
+        columns: CSV column names that replace a header or a missing one.
         has_header: whether a CSV has a header line; None means it has one unless `columns` is given.
     """
 

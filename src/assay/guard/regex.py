@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import threading
+from functools import cache
 
 from assay.guard.time_limit import MOST_SECONDS, TimeLimitExceeded, is_interruptible
 
@@ -41,11 +42,11 @@ def check_search_time(pattern: re.Pattern[str], text: str, seconds: float = MOST
         seconds: wall-clock limit of the search.
     """
     if not is_interruptible() and text:
-        _SEARCH_PROCESS.search(pattern, text, seconds)
+        _search_process().search(pattern, text, seconds)
 
 
 class _SearchProcess:
-    """A process that runs searches, one at a time, for all threads. Started on first use."""
+    """A process that runs searches, one at a time, for all threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -100,5 +101,9 @@ def _read(process: subprocess.Popen[str], answers: queue.Queue[str]) -> None:
         answers.put(line)
 
 
-_SEARCH_PROCESS = _SearchProcess()
-atexit.register(_SEARCH_PROCESS.close)
+@cache
+def _search_process() -> _SearchProcess:
+    """The helper process of this program, which ends with it."""
+    process = _SearchProcess()
+    atexit.register(process.close)
+    return process

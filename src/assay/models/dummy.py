@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.identity import canonical_json, to_bytes
+from assay.core.identity import Fingerprint, canonical_json, to_bytes
+from assay.core.protocols import Capabilities
 from assay.core.requests import (
     LONGEST_WINDOWS,
     REQUEST_KINDS,

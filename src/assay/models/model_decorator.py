@@ -14,9 +14,9 @@ from typing import Any, TypeVar, get_args
 from assay.core.annotations import TypeMismatch, reader, shown
 from assay.core.call_checks import checked
 from assay.core.errors import ArgumentError, Fault, ModelError
-from assay.core.fingerprints import Capabilities, Fingerprint
+from assay.core.identity import Fingerprint
 from assay.core.plugin_functions import PluginFunction, plugin_function, type_hints
-from assay.core.protocols import Model
+from assay.core.protocols import Capabilities, Model
 from assay.core.requests import HEAD_KINDS, REQUEST_KINDS, Generation, Request
 from assay.core.responses import Failure, Output, Text
 from assay.core.specs import ModelSettings

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.errors import Fault, ModelError
-from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.identity import canonical_json, to_bytes
+from assay.core.identity import Fingerprint, canonical_json, to_bytes
+from assay.core.protocols import Capabilities
 from assay.core.requests import (
     REQUEST_KINDS,
     Generation,

@@ -20,8 +20,7 @@ from assay.models.registry import resolve_model
 from assay.options.specification import fit_spec_of
 from assay.options.table import Settings
 from assay.options.training import training_settings
-from assay.report.result_files import different_names
-from assay.report.safe_names import model_name
+from assay.report.safe_names import different_names, model_name
 
 if TYPE_CHECKING:
     from assay.run.many import CheckpointStep

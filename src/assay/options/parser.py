@@ -183,7 +183,8 @@ def _command_line(own: Command, given: Mapping[str, Any], notices: Sequence[str]
         raise UserError(*faults)
     lines = [f"--{name} has no effect: {reason}" for name, reason in WITHOUT_EFFECT.items() if name in given]
     training = {name: given[name] for name in training_options() if name in given}
-    parse_fit_spec(training, "")  # a wrong value is an error before anything is loaded
+    if training:
+        parse_fit_spec(training, "")  # a wrong value is an error before anything is loaded
     initial = {name: (False if option.takes == SWITCH else option.initial) for name, option in own.options.items()}
     options = argparse.Namespace(**{**initial, **given})
     return CommandLine(options, _settings(given, training), training, (*notices, *lines))

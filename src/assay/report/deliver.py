@@ -1,7 +1,7 @@
-"""What a command hands over when its work is done: a table, files, figures, each tried by itself.
+"""Outputs of a command: a table, files and figures, each independent of the others.
 
-One that fails costs itself alone. At the end the failures are named, and the exit code says the worst of them: 1 for a
-bug, 2 for what cannot be written, 3 for a run that lacks answers or scores.
+An output that fails does not stop the others. At the end the failures are reported, and the exit code is that of the
+worst: 1 for a bug, 2 for what cannot be written, 3 for a run that lacks answers or scores.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CommandOutput:
             self.show("the list of files", lambda: show_written(written.paths, console))
 
     def code(self, found: Iterable[Problem], is_whole: bool) -> int:
-        """The exit code; raises the first bug, or else what the user can mend of the outputs, standard output last.
+        """The exit code; raises the first bug, or else what the user can fix of the outputs, standard output last.
 
         Args:
             found: what the run itself lacks; it is shown already.

@@ -90,7 +90,7 @@ def _print_request(console: Console, request: Request, place: int) -> None:
 
 
 def _parts(request: RollingLoglikelihood | Classification | ChoiceSelection | SpanExtraction) -> list[tuple[str, str]]:
-    """What a request without prompt holds, part by part."""
+    """The parts of a request without a prompt."""
     if isinstance(request, Classification):
         pair = [] if request.second is None else [("pair", request.second)]
         return [("classification", request.first), *pair, ("labels", ", ".join(request.labels))]

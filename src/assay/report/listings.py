@@ -114,7 +114,7 @@ def _styles(sources: Sources) -> Listing:
 
 
 def _methods(sources: Sources) -> Listing:
-    from assay.scoring.scorers.choice_methods import METHODS
+    from assay.scoring.scorers.multiple_choice import METHODS
 
     rows = [(method.name, method.metric, method.description) for method in METHODS.values()]
     return ("Name", "Metric", "Score of a choice"), rows

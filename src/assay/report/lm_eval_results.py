@@ -78,7 +78,7 @@ def results_data(
 
 
 def own_block(result: RunResult) -> dict[str, Any]:
-    """What Assay adds: intervals, denominators, notices and the manifest."""
+    """Assay's additions: intervals, denominators, notices and the manifest."""
     return {
         "version": result.manifest.get("assay_version"),
         "run": result.run_id,
@@ -89,7 +89,7 @@ def own_block(result: RunResult) -> dict[str, Any]:
 
 
 def _sizes(counts: Denominators) -> dict[str, int]:
-    """How many documents the split has and how many are in the scores; lm-eval knows no documents that fail."""
+    """Number of documents in the split and in the scores; lm-eval has no failed documents."""
     return {"original": counts.available + counts.left_out, "effective": counts.scored}
 
 
@@ -186,7 +186,7 @@ def sample_lines(task: TaskResult, render: Render = _unrendered) -> tuple[Iterat
 
     Args:
         task: the task's result.
-        render: gives conversations as text. Those that it does not give stand in the file as lists of messages.
+        render: gives conversations as text. Those that it does not render are written as lists of messages.
     """
     total = hashlib.sha256()
 
@@ -199,7 +199,7 @@ def sample_lines(task: TaskResult, render: Render = _unrendered) -> tuple[Iterat
 
 
 def _lines(task: TaskResult, render: Render) -> Iterator[dict[str, Any]]:
-    if task.problem is not None and not task.metrics:  # the answers, for whoever mends the scoring
+    if task.problem is not None and not task.metrics:  # the answers, for whoever fixes the scoring
         for item in task.answered:
             if any(isinstance(output, Failure) for output in item.outputs):
                 yield _failed_line(task, item, render)
@@ -233,7 +233,7 @@ def _line(task: TaskResult, item: AnsweredDocument, sample: Sample, render: Rend
 
 
 def _own(item: AnsweredDocument, sample: Sample) -> dict[str, Any]:
-    """What we know besides: where answers were found, what each draw is worth by itself (null: no answer), clusters."""
+    """Assay's additions to a sample: where answers were found, the score of each draw (null: no answer), clusters."""
     found: dict[str, Any] = {"extractions": _extractions(sample)} if sample.extractions else {}
     found |= {"draws": list(sample.draws)} if sample.draws else {}
     found |= {"messages": messages} if (messages := _messages(item)) else {}
@@ -296,7 +296,7 @@ def _as_messages(conversation: tuple[Message, ...]) -> list[dict[str, str]]:
 def _document_fields(
     task: TaskResult, item: AnsweredDocument, render: Render, scored: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What was asked, of the document as scoring has left it; code of a task may change it."""
+    """The request of a document as scoring has left it; code of a task may change it."""
     requests = item.instance.requests[:: item.instance.draws]
     arguments = {f"gen_args_{place}": _arguments(task, request, render) for place, request in enumerate(requests)}
     changed = item.instance.changed
@@ -337,7 +337,7 @@ def _hashes(item: AnsweredDocument, render: Render) -> dict[str, str]:
     plain_prompt = _prompt(prompt, render)
     text = plain_prompt if isinstance(plain_prompt, str) else json.dumps(plain_prompt, ensure_ascii=False)
     changed = item.instance.changed
-    fields = item.document.fields if changed is None else changed.asked
+    fields = item.document.fields if changed is None else changed.prompted
     document = json.dumps(dict(fields), indent=2, ensure_ascii=False, default=plain)
     return {
         "doc_hash": sha(document) or "",

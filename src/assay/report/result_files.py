@@ -20,7 +20,7 @@ from assay.core.atomic_files import atomic_write
 from assay.core.errors import AssayError, Fault, OutputError, UserError
 from assay.core.protocols import RendersPrompts
 from assay.core.results import Problem, RunResult, TaskResult
-from assay.report.safe_names import file_name, model_name
+from assay.report.safe_names import different_names, file_name, model_name
 
 Maker = Callable[[Path], object]
 _AFTER_A_RUN = "All answers are stored: rerun the command with another --output_path"
@@ -128,18 +128,6 @@ def write_text(path: Path, text: str) -> Path:
     """Writes a whole file; gives its path."""
     _write_lines(path, [text.removesuffix("\n")])
     return path
-
-
-def different_names(names: Iterable[str]) -> list[str]:
-    """Each name as part of a file name; a number is added where two names would share a file."""
-    found: dict[str, None] = {}
-    for name in names:
-        base = candidate = file_name(name)
-        number = 2
-        while candidate in found:
-            candidate, number = f"{base}_{number}", number + 1
-        found[candidate] = None
-    return list(found)
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:

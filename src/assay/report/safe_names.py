@@ -1,14 +1,14 @@
-"""Names for files and screens: safe on every file system, harmless on every terminal."""
+"""Names for files and terminals: valid on every file system, without control characters and secrets."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from assay.core.secrets import redacted_text, without_known
 
-# Lone surrogates stand in neither a file name nor the output of a terminal.
+# Lone surrogates are valid neither in a file name nor in the output of a terminal.
 _FORBIDDEN = re.compile(r"[\"<>:/|\\?*\[\]\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _MODEL_KEYS = ("peft", "delta", "pretrained", "model", "path", "engine")
@@ -21,8 +21,20 @@ def file_name(text: str) -> str:
     return ending.decode("utf-8", "ignore").lstrip(".") or "unnamed"
 
 
+def different_names(names: Iterable[str]) -> list[str]:
+    """Each name as part of a file name; a number is added where two names would share a file."""
+    found: dict[str, None] = {}
+    for name in names:
+        base = candidate = file_name(name)
+        number = 2
+        while candidate in found:
+            candidate, number = f"{base}_{number}", number + 1
+        found[candidate] = None
+    return list(found)
+
+
 def model_name(model: str, model_args: Mapping[str, Any]) -> str:
-    """What a model is called in files: lm-eval's rule, and the model's own name where that has none; no login."""
+    """A model's name in files: by lm-eval's rule, or the model's own name where that gives none; without logins."""
     return redacted_text(next((str(model_args[key]) for key in _MODEL_KEYS if model_args.get(key)), model))
 
 

@@ -1,13 +1,16 @@
-"""A run as rows of text: groups with their members below them, one row per metric and pipeline."""
+"""Tables of reports as rows of text: the scores of a run, the counts behind its perplexities, and titled sections.
+
+The scores: groups with their members below them, one row per metric and pipeline.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from assay.core.results import GroupResult, RunResult, TaskResult
-from assay.core.scores import FailureBounds, MetricResult
+from assay.core.scores import FailureBounds, MetricResult, TextCounts
 from assay.report.safe_names import printable
 
 
@@ -45,6 +48,15 @@ BOUNDS_HEADING = "All failed wrong … right"
 # In place of a metric.
 NOT_SCORED = "not scored"
 NARROW_HEADINGS = ("Task and metric", "Value ± stderr", "95 % interval", "n")
+COUNT_HEADINGS = ("Texts", "Documents", "Windows", "Tokens", "Words", "Bytes")
+# Metric → its heading. Metrics per document are in the table of all metrics.
+_PERPLEXITY_HEADINGS = {
+    "token_perplexity": "Per token",
+    "word_perplexity": "Per word",
+    "byte_perplexity": "Per byte",
+    "bits_per_byte": "Bits/byte",
+    "nats_per_token": "Nats/token",
+}
 
 
 def result_rows(result: RunResult) -> list[ResultRow]:
@@ -174,3 +186,72 @@ def format_seconds(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def text_table(result: RunResult) -> tuple[list[str], list[list[str]]]:
+    """Perplexities and the counts behind them, a row per task of whole texts: headings and rows.
+
+    Pooled groups come first, each above its members. There are no rows for a run without such tasks.
+    """
+    lines = list(_text_tasks(result))
+    reported = {metric.metric for _, _, metrics in lines for metric in metrics}
+    shown = [name for name in _PERPLEXITY_HEADINGS if name in reported]
+    rows = [[name, *_counts(counts), *_values(metrics, shown)] for name, counts, metrics in lines]
+    return [*COUNT_HEADINGS, *(_PERPLEXITY_HEADINGS[name] for name in shown)], rows
+
+
+def _text_tasks(result: RunResult) -> Iterator[tuple[str, TextCounts, Sequence[MetricResult]]]:
+    groups: dict[str, list[GroupResult]] = {}
+    for group in result.groups:
+        if group.texts is not None:
+            groups.setdefault(group.leaves[0], []).append(group)
+    inner = {leaf for group in result.groups if group.texts is not None for leaf in group.leaves}
+    for task in result.tasks:
+        if task.texts is None:
+            continue
+        for group in groups.get(task.name, ()):
+            assert group.texts is not None
+            yield printable(f"{group.spec.alias} (all)"), group.texts, group.metrics
+        yield printable(("- " if task.name in inner else "") + task.card.alias), task.texts, task.metrics
+
+
+def _counts(counts: TextCounts) -> list[str]:
+    numbers = (counts.documents, counts.windows, counts.tokens, counts.words, counts.bytes)
+    return ["–" if number is None else f"{number:,}" for number in numbers]
+
+
+def _values(metrics: Sequence[MetricResult], names: Sequence[str]) -> list[str]:
+    values = {metric.metric: metric.estimate.value for metric in reversed(metrics)}
+    return [format_number(values.get(name)) for name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One table of a report: title, columns and rows, and the notes below it."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def section_markdown(section: Section) -> str:
+    """A table as Markdown, its title above and its notes below."""
+    lines = [f"**{section.title}**", "", *markdown_table(section.headings, section.rows)]
+    return "\n".join([*lines, *(f"\n{note}" for note in section.notes)])
+
+
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table in Markdown."""
+    for cells in (headings, ["---"] * len(headings), *rows):
+        yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """A share in percent."""
+    return "–" if value is None else f"{100 * value:.{digits}f}"
+
+
+def p_value(value: float | None) -> str:
+    """A probability with three digits."""
+    return "–" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"

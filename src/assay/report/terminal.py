@@ -9,12 +9,13 @@ import os
 import sys
 import textwrap
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich import box
 from rich.cells import cell_len
@@ -25,25 +26,26 @@ from rich.text import Text
 
 from assay.core.plural import plural
 from assay.core.results import Problem, RunResult
-from assay.report.eta import RateEstimator
 from assay.report.safe_names import printable
 from assay.report.tables import (
     BOUNDS_HEADING,
+    COUNT_HEADINGS,
     HEADINGS,
     NARROW_HEADINGS,
     ResultRow,
+    Section,
     format_seconds,
     result_rows,
+    text_table,
 )
-from assay.report.text_lines import COUNT_HEADINGS, text_table
-
-if TYPE_CHECKING:
-    from assay.report.sections import Section
 
 _PLAIN_WIDTH = 140
 _SECONDS_BETWEEN_LINES = 15.0
 _WIDTH_BESIDE_BAR = 90
 _LOADING = "loading the model"
+# Until the first and the last report are this far apart, a rate says more about the clock than about the work.
+_LEAST_SECONDS = 1.0
+_RECENT_SECONDS = 30.0
 _MOST_TABLE_ROWS = 300
 _WIDEST_COLUMN = 60
 _TEXT_HEADINGS = ("Task", COUNT_HEADINGS[0], NARROW_HEADINGS[0], "Version", "Filter", "Metric", "")
@@ -62,6 +64,42 @@ def make_console(stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH
     return _Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+
+
+class RateEstimator:
+    """Speed of some work, which neither jumps nor ignores changes, from reports of how much was done at what time.
+
+    It counts from the first report on: what came before, such as loading, is left out.
+    """
+
+    def __init__(self) -> None:
+        self._first: tuple[float, float] | None = None
+        self._recent: deque[tuple[float, float]] = deque()
+
+    def add(self, now: float, done: float) -> None:
+        """Reports how much is done at a time."""
+        if self._first is None:
+            self._first = (now, done)
+        self._recent.append((now, done))
+        while len(self._recent) > 2 and self._recent[1][0] <= now - _RECENT_SECONDS:
+            self._recent.popleft()
+
+    @property
+    def rate(self) -> float | None:
+        """Work per second: the mean of the rate over all and that of the last half minute; None while unknown."""
+        if self._first is None:
+            return None
+        now, done = self._recent[-1]
+        seconds, work = now - self._first[0], done - self._first[1]
+        if seconds < _LEAST_SECONDS or work <= 0:
+            return None
+        then, done_then = self._recent[0]
+        return (work / seconds + max(0.0, done - done_then) / (now - then)) / 2
+
+    def remaining_seconds(self, total: float) -> float | None:
+        """Seconds from the last report until the total is done."""
+        rate = self.rate
+        return max(0.0, total - self._recent[-1][1]) / rate if rate else None
 
 
 @dataclass(slots=True)
@@ -263,7 +301,7 @@ def show_problems(problems: Iterable[Problem], console: Console) -> None:
 
 
 def hanging_indent(line: str, width: int) -> str:
-    """A line that is too wide, broken so that what follows stands below it, indented."""
+    """A line that is too wide, wrapped with the following lines indented."""
     indent = " " * (len(line) - len(line.lstrip()) + 2)
     return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 

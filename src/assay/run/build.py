@@ -13,10 +13,9 @@ from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, UserError
 from assay.core.identity import digest_all
 from assay.core.protocols import LocatesAnswers, SkipsRows, Task
-from assay.core.recorded_values import BYPASS
 from assay.core.requests import Instance
+from assay.core.scores import BYPASS
 from assay.core.specs import LM_EVAL, RunSpec, Scoring
-from assay.core.variance_axes import base_name
 from assay.guard.time_limit import keep_limit_timer
 from assay.run.plan import RequestKeys, find_keys
 from assay.tasks.clusters import cluster_reader
@@ -81,9 +80,9 @@ def build_documents(task: Task, documents: Sequence[Document], spec: RunSpec, fi
 
 def selected_documents(task: Task, spec: RunSpec) -> Sequence[Document]:
     """The documents that the run evaluates. A limit takes the first ones, not a random sample."""
-    own, documents = task.card.name, _checked_documents(task)
+    card, documents = task.card, _checked_documents(task)
     # A run that stopped early evaluated other documents at every level of an axis.
-    name = own if spec.samples is not None and own in spec.samples else base_name(own)
+    name = card.name if spec.samples is not None and card.name in spec.samples else card.base
     if spec.samples is not None and name in spec.samples:
         wanted = sorted(set(spec.samples[name]))
         outside = [index for index in wanted if not 0 <= index < len(documents)]

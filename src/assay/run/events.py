@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Union
+from typing import TypeVar, Union
 
-from assay.core.progress import ProgressCallback
+from assay.core.protocols import ProgressCallback
 from assay.core.secrets import redacted_text
 from assay.core.training import FitProgress
 
 _QUIET_SECONDS = 2.0
 _LEAST_REST = 1.0
 _SECONDS_BETWEEN_EVENTS = 0.25
+_ITEMS_BETWEEN_REPORTS = 64
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +110,12 @@ def delayed_report(listener: Listener, clock: Callable[[], float] = time.monoton
             listener(Progressed(what, done, total))
 
     return report
+
+
+def with_progress(items: Sequence[Item], what: str, report: ProgressCallback) -> Iterator[Item]:
+    """Yields the items and reports progress at regular intervals and at the end."""
+    for index, item in enumerate(items):
+        if index % _ITEMS_BETWEEN_REPORTS == 0:
+            report(what, index, len(items))
+        yield item
+    report(what, len(items), len(items))

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assay.core.detect_options import DetectOptions
 from assay.core.protocols import Model, ReportsWorkload, Workload
 from assay.core.requests import Request
+from assay.core.specs import DetectOptions
 from assay.run.build import BuiltTask
 from assay.run.plan import RequestPlan
 from assay.run.session import Session, prepared

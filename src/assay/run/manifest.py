@@ -12,8 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from assay.core.fingerprints import Fingerprint
-from assay.core.identity import digest_all
+from assay.core.identity import Fingerprint, digest_all
 from assay.core.requests import Instance
 from assay.core.secrets import redacted, redacted_command
 from assay.core.specs import FilterSpec, MetricSpec, RunSpec, Scoring

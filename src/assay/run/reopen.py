@@ -14,7 +14,7 @@ from assay.core.errors import DataError, Fault, ModelError, UnknownName, UserErr
 from assay.core.protocols import Model, Task
 from assay.core.secrets import is_hidden, without_secrets
 from assay.core.specs import GroupSpec, RunSpec
-from assay.core.variance_axes import task_family
+from assay.core.task_variants import task_family
 from assay.core.version import __version__
 from assay.models.registry import is_known
 from assay.run.build import BuiltTask, build_task

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.core.errors import Fault, MissingAnswers, ModelError
-from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.protocols import Model, Task
+from assay.core.identity import Fingerprint
+from assay.core.protocols import Capabilities, Model, Task
 from assay.core.requests import Instance, Request
 from assay.core.responses import Failure, Output
 from assay.core.results import RequestCounts, RunResult, TaskResult

@@ -14,7 +14,6 @@ from assay.core.formats import Question
 from assay.core.label_mapping import label_indices
 from assay.core.packages import RequiredPackage, missing_packages
 from assay.core.protocols import FewShotExample, HasFormat, Model, ProvidesFewShotExamples, Task
-from assay.core.recorded_values import BYPASS
 from assay.core.requests import (
     HEAD_KINDS,
     LONGEST_WINDOWS,
@@ -25,6 +24,7 @@ from assay.core.requests import (
     RollingLoglikelihood,
     Windows,
 )
+from assay.core.scores import BYPASS
 from assay.core.specs import (
     ChatSpec,
     GroupSpec,
@@ -36,7 +36,6 @@ from assay.core.specs import (
     TextOptions,
     VariationAxes,
 )
-from assay.core.variance_axes import base_name
 from assay.models.download.named import cache_folder
 from assay.models.registry import must_fetch
 from assay.run.events import Listener
@@ -248,7 +247,7 @@ def _check_axes(spec: RunSpec, model: Model, tasks: Sequence[Task]) -> None:
 
 
 def _check_samples(spec: RunSpec, tasks: Sequence[Task]) -> None:
-    names = list(dict.fromkeys(base_name(task.card.name) for task in tasks))
+    names = list(dict.fromkeys(task.card.base for task in tasks))
     unknown = [name for name in spec.samples or () if name not in names]
     if unknown:
         found = ", ".join(f'"{name}"{did_you_mean(name, names)}' for name in unknown)

@@ -9,25 +9,23 @@ from dataclasses import replace
 from assay.core.errors import Fault, UserError
 from assay.core.interrupts import received_signal
 from assay.core.output_checks import is_above_probability_one
-from assay.core.progress import ProgressCallback, ignore_progress, with_progress
+from assay.core.protocols import ProgressCallback, ignore_progress
 from assay.core.requests import ChoiceSelection, Classification, Generation, Instance, Request, SpanExtraction
 from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
 from assay.core.results import AnsweredDocument, Problem, TaskResult
 from assay.core.scores import Denominators, Sample
 from assay.guard.time_limit import keep_limit_timer
 from assay.run.build import BuiltTask, has_invalid_gold, left_out_count
+from assay.run.events import with_progress
 from assay.run.execute import Executed
 from assay.scoring.aggregate import aggregate_task, directions, document_clusters
-from assay.scoring.answer_rates import answer_rates, misses_by_space
+from assay.scoring.answer_counts import answer_rates, draw_counts, misses_by_space, text_counts
 from assay.scoring.document_scorer import DocumentScorer
-from assay.scoring.draw_metrics import draw_counts
 from assay.scoring.failure_bounds import with_bounds
 from assay.scoring.problems import nothing_scored, problem_of, with_location
-from assay.scoring.text_counts import text_counts
 from assay.store.response_table import Responses
 
 _DOCUMENTS_AT_ONCE = 5000
-_MISSING = Failure("missing", "the store holds no answer to this request")
 _UNLIKELY = -10.0
 # What a model may write: what fails for both fails whatever is answered.
 _TEXTS = ("", "The answer is (A), 7.")
@@ -61,7 +59,8 @@ def scored_task(
         if received_signal() is not None:  # a library made something else of a signal
             raise
         return _unscored(built, answered, problem_of(error, where))
-    return replace(result, problem=nothing_scored(result.denominators, where))
+    is_scored = result.denominators.scored > 0
+    return result if is_scored else replace(result, problem=nothing_scored(result.denominators, where))
 
 
 def _unscored(built: BuiltTask, answered: list[AnsweredDocument], problem: Problem) -> TaskResult:
@@ -92,7 +91,7 @@ def _scored(
     denominators = _denominators(built, scorer, answered, samples)
     return TaskResult(
         card=built.task.card,
-        metrics=with_bounds(scoring, metrics, samples, denominators.failed),
+        metrics=with_bounds(scoring, metrics, samples, denominators.failed) if denominators.failed else metrics,
         denominators=denominators,
         fingerprint=built.fingerprint,
         prompts=built.keys.prompts,
@@ -150,7 +149,9 @@ def _answered(built: BuiltTask, responses: Responses, executed: Executed) -> Ite
 def _missing_answer_reason(responses: Responses, key: bytes) -> Failure:
     """Why the store has no answer."""
     fault = responses.unreadable.get(key)
-    return _MISSING if fault is None else Failure("unreadable", f"the stored answer cannot be read: {fault}")
+    if fault is None:
+        return Failure("missing", "the store holds no answer to this request")
+    return Failure("unreadable", f"the stored answer cannot be read: {fault}")
 
 
 def _denominators(

@@ -19,10 +19,10 @@ from assay.core.errors import Fault, StoreError
 from assay.core.interrupts import Interrupted, defer_signals, received_signal
 from assay.core.packages import RequiredPackage
 from assay.core.protocols import Model, ReportsExecution
-from assay.core.recorded_values import DocumentValues
 from assay.core.requests import Request
 from assay.core.responses import Failure
 from assay.core.results import Contribution, GroupResult, Problem, RequestCounts, RunResult, TaskResult
+from assay.core.scores import DocumentValues
 from assay.core.specs import RunSpec
 from assay.run.build import BuiltTask, build_documents, check_golds, selected_documents
 from assay.run.events import Listener, Noticed, Planned, StageStarted, delayed_report

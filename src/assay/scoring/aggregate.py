@@ -9,12 +9,11 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError
 from assay.core.metric_names import expanded_specs
-from assay.core.progress import ProgressCallback, ignore_progress
-from assay.core.recorded_values import CUSTOM
+from assay.core.protocols import ProgressCallback, ignore_progress
 from assay.core.results import AnsweredDocument, GroupResult, TaskResult
-from assay.core.scores import MetricResult, MetricValues, Sample, sum_denominators
+from assay.core.scores import CUSTOM, MetricResult, MetricValues, Sample, sum_denominators
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
-from assay.core.variance_axes import task_family
+from assay.scoring.answer_counts import add_counts
 from assay.scoring.failure_bounds import Leaf, group_bounds, task_bounds
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.task_functions import custom_aggregation
@@ -22,7 +21,6 @@ from assay.scoring.metrics.value_types import Unreadable
 from assay.scoring.problems import missing_members, problem_of
 from assay.scoring.registry import METRICS, metric_definition
 from assay.scoring.task_code import task_code_error
-from assay.scoring.text_counts import add_counts
 from assay.stats.means import empty_estimate
 from assay.stats.pooled import group_estimate, lm_eval_group_stderr
 
@@ -188,7 +186,7 @@ def _metric_result(
     location = f'{where}, metric "{name}"' if where else f'metric "{name}"'
     try:
         read = aggregation.read(values)
-        stderr = aggregation.harness_stderr(read, resamples.of(name), partial(resamples.say, name))
+        stderr = aggregation.lm_eval_stderr(read, resamples.of(name), partial(resamples.say, name))
         if clusters is None or aggregation.clustered is None:
             estimate = aggregation.estimate(read)
         else:
@@ -331,7 +329,7 @@ def _group_metric(spec: GroupMetricSpec, pipeline: str, tasks: Sequence[TaskResu
     # lm-eval weights a leaf by its documents, also if some of them have no value of this metric.
     sizes = [task.sample_len for task, _ in leaves]
     directions = {metric.higher_is_better for _, metric in leaves}
-    families = [task_family(task.name) for task, _ in leaves]
+    families = [task.card.family for task, _ in leaves]
     return MetricResult(
         spec.metric,
         pipeline,

@@ -110,7 +110,7 @@ def filter(name: str, *, fallback: str | None = None) -> Callable[[FilterFunctio
 
     Args:
         name: the filter's name.
-        fallback: what stands for no answer, such as `[invalid]`; None for a filter that does not look for answers.
+        fallback: the output for no answer, such as `[invalid]`; None for a filter that does not look for answers.
     """
     FILTERS.check_name(name)
 

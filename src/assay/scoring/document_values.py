@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assay.core.recorded_values import CUSTOM, DocumentValues, Value
 from assay.core.results import TaskResult
-from assay.core.scores import Sample
+from assay.core.scores import CUSTOM, DocumentValues, Sample, Value
 from assay.core.specs import Scoring
 from assay.scoring.aggregate import aggregation_names, document_clusters
 from assay.scoring.metrics import value_types

@@ -1,21 +1,16 @@
-"""Metrics over several draws of a question: the score and vote of each draw, and notices about draws.
+"""Metrics over several draws of a question: the score and vote of each draw.
 
 Every draw is scored on its own, by exact match or by the metric that `of` names; pass@k and the like combine them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.metric_names import family_of, uses_all_draws
-from assay.core.plural import plural
-from assay.core.responses import Failure
-from assay.core.results import AnsweredDocument, TaskResult
-from assay.core.scores import DrawCounts, Sample
 from assay.core.specs import MetricSpec
 from assay.scoring.metrics.value_types import Unreadable, as_number
 from assay.scoring.registry import METRICS
@@ -115,34 +110,3 @@ def draws_view(draws: Sequence[ScoredDraw], document_id: int) -> DrawsView:
     """The draws of a document as metrics see them. A draw without an answer is wrong and casts no vote."""
     values = tuple(draw.value or 0.0 for draw in draws)
     return DrawsView(values, tuple(draw.vote for draw in draws), document_id)
-
-
-def draw_counts(answered: Sequence[AnsweredDocument], samples: Sequence[Sample]) -> DrawCounts | None:
-    """Counts of a task's draws; None if each question is asked once."""
-    most = max((item.instance.draws for item in answered), default=1)
-    if most < 2:
-        return None
-    unparsed: Counter[str] = Counter()
-    for sample in samples:
-        if sample.draws:
-            unparsed[sample.filter] += sample.draws.count(None)
-    failed = sum(isinstance(output, Failure) for item in answered for output in item.outputs)
-    return DrawCounts(most, sum(len(item.outputs) for item in answered), failed, dict(unparsed))
-
-
-def draw_notices(result: TaskResult) -> list[str]:
-    """Notices about metrics over draws: too few draws, or draws that are identical under greedy decoding."""
-    names = {metric.metric: metric for metric in result.metrics if uses_all_draws(metric.metric)}
-    if not names or not result.answered:
-        return []
-    notices = []
-    lacking = [name for name, metric in names.items() if metric.estimate.value is None]
-    most = max((len(sample.draws) for sample in result.samples), default=0)
-    if lacking and most:
-        message = f"{', '.join(lacking)} cannot be computed from {plural(most, 'draw')} per question"
-        notices.append(f"{message}; request k or more: assay run --draws K, or repeats in the task file")
-    instance = result.answered[0].instance
-    if instance.draws > 1 and instance.requests[0] == instance.requests[1]:
-        message = f"answers are generated greedily, so the {instance.draws} draws of a question are identical"
-        notices.append(f"{message}; sample them, for example with --gen_kwargs do_sample=true,temperature=0.8")
-    return notices

@@ -23,9 +23,7 @@ _MEANS = ("mean", "nanmean", "mean_of_known", "draws")
 def with_bounds(
     scoring: Scoring, results: Sequence[MetricResult], samples: Sequence[Sample], failed: int
 ) -> tuple[MetricResult, ...]:
-    """A task's metrics with their bounds; unchanged if no document failed."""
-    if not failed:
-        return tuple(results)
+    """A task's metrics with their bounds, given the number of failed documents, of which there is at least one."""
     spans = {spec.name: _value_range(spec) for spec in expanded_specs(scoring.metrics)}
     return tuple(
         replace(

@@ -39,10 +39,8 @@ def with_location(fault: Fault, where: str) -> Fault:
     return replace(fault, where=f"{where}, {fault.where}" if fault.where else where)
 
 
-def nothing_scored(counts: Denominators, where: str) -> Problem | None:
-    """Why a task without scored documents has no score; None if it has scored documents."""
-    if counts.scored:
-        return None
+def nothing_scored(counts: Denominators, where: str) -> Problem:
+    """Why a task without scored documents has no score."""
     if counts.total:
         return Problem((Fault(where, f"no score: all {plural(counts.total, 'document')} failed", next=_ASK_AGAIN),))
     if counts.left_out:

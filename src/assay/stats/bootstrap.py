@@ -189,7 +189,7 @@ def smallest_p(replicates: int, units: int) -> float:
 
 
 def bootstrap_counts(units: int, replicates: int, seed: Seed, cells: int | None = None) -> Iterator[Values]:
-    """How often each document (or cluster) occurs in a resample: blocks of rows, one row per resample.
+    """Counts of each document (or cluster) in resamples: blocks of rows, one row per resample.
 
     Args:
         units: number of documents, or clusters.

@@ -40,7 +40,7 @@ class ReliabilityBin:
 
 @dataclass(frozen=True, slots=True)
 class CoveragePoint:
-    """What remains when only the surest documents are answered.
+    """Accuracy when only the most confident documents are answered.
 
     Attributes:
         coverage: share of documents answered.

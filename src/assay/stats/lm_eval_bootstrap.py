@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.progress import ProgressCallback, ignore_progress
+from assay.core.protocols import ProgressCallback, ignore_progress
 from assay.stats.bootstrap import Values, row_blocks, take_rows
 
 _CHUNK = 1000
@@ -26,7 +26,7 @@ _MOST_THREADS = 16
 RESAMPLES = "resamples for lm-eval's standard error (none with --bootstrap_iters 0)"
 
 
-def harness_stderr(
+def lm_eval_stderr(
     values: NDArray[Any],
     statistic: Callable[[Any], Values],
     iterations: int,

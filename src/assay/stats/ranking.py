@@ -10,7 +10,7 @@ from string import ascii_lowercase
 
 @dataclass(frozen=True, slots=True)
 class RankRange:
-    """The ranks that the data allows a system. Those of two that cannot be told apart overlap.
+    """The ranks that the data allows a system. Ranks of systems that cannot be distinguished overlap.
 
     Attributes:
         first: the best: 1 + how many systems are better beyond chance.

@@ -184,24 +184,11 @@ def decide(a: Sequence[float], b: Sequence[float], alpha: float = ALPHA) -> Deci
         evidence = outcome_evidence(np.cumsum(differences > 0), np.cumsum(differences < 0))
     p = math.exp(-max(0.0, float(evidence.max())))
     over = evidence >= math.log(1 / alpha)
-    if not over.any():
-        return Decision(
-            is_decided=False,
-            decided_at=None,
-            is_first_better=None,
-            p=p,
-            log_evidence=float(evidence[-1]),
-            n=n,
-            wins=wins,
-            losses=losses,
-            method=method,
-        )
-    at = int(np.argmax(over)) + 1
-    is_first_better = bool(differences[:at].sum() > 0)
+    at = int(np.argmax(over)) + 1 if over.any() else None
     return Decision(
-        is_decided=True,
+        is_decided=at is not None,
         decided_at=at,
-        is_first_better=is_first_better,
+        is_first_better=None if at is None else bool(differences[:at].sum() > 0),
         p=p,
         log_evidence=float(evidence[-1]),
         n=n,

@@ -22,7 +22,7 @@ MIN_UNITS = 10
 
 @dataclass(frozen=True, slots=True)
 class ChanceSpread:
-    """How far apart the scores of equally good methods lie by sampling alone, on as many documents.
+    """Expected range of the scores of equally good methods by sampling alone, on as many documents.
 
     Attributes:
         expected: the mean over samples.

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
-from assay.core.variance_axes import DOCUMENT
+from assay.core.task_variants import DOCUMENT
 from assay.stats.clustered import clustered_mean
 from assay.stats.means import bounded_interval, is_rounding_error, standard_error, t_quantile
 
@@ -48,7 +48,7 @@ class VarianceComponent:
         share: of the variance of a single score; None where all scores are equal.
         share_of_mean: of the squared error of the grand mean; None where that is 0.
         degrees: of freedom.
-        is_negative: whether the estimate was below 0: the source is too small to be told from noise.
+        is_negative: whether the estimate was below 0: the source is too small to be distinguished from noise.
     """
 
     effect: Effect

@@ -15,11 +15,10 @@ from typing import Any
 from assay.core.errors import Fault, StoreError
 from assay.store.database import Database
 from assay.store.migrations import check_identity
-from assay.store.response_rows import SELECTED, row_fault
-from assay.store.run_records import read_record
+from assay.store.response_table import SELECTED, row_fault
+from assay.store.run_records import read_record, read_values
 from assay.store.salvage import scan_keys, scan_table
 from assay.store.trained_models import read_fitted
-from assay.store.value_table import read_values
 
 _MOST_DAMAGE_LINES = 20
 # Per table the columns to read, the row's name first.
@@ -102,7 +101,7 @@ def check_store(path: str | Path) -> StoreCheck:
 
 
 def _damage(connection: sqlite3.Connection, path: str) -> tuple[str, ...]:
-    """What SQLite finds wrong with the file itself. Raises if it is not a store at all."""
+    """Faults that SQLite finds in the file itself. Raises if it is not a store at all."""
     try:
         check_identity(connection, path)
         rows = connection.execute(f"PRAGMA integrity_check({_MOST_DAMAGE_LINES})").fetchall()

@@ -15,7 +15,7 @@ from pathlib import Path
 from assay.core.errors import Fault, StoreError
 from assay.store.database import Database
 from assay.store.integrity import TABLES, CheckedTable, StoreCheck, check_store
-from assay.store.response_rows import COLUMNS, SELECTED, row_fault
+from assay.store.response_table import COLUMNS, SELECTED, row_fault
 from assay.store.salvage import scan_keys, scan_table
 
 _RUN_TABLES = ("document_values", "failures")

@@ -1,4 +1,8 @@
-"""Run records: created first, marked finished last, with the failures of a run."""
+"""Run records: created first, marked finished last, with the failures and the per-document values of a run.
+
+Document values are what comparing runs needs. One row per task, metric and pipeline, lists as JSON compressed by zlib:
+ten thousand documents take a few milliseconds and kilobytes.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,30 @@ import json
 import re
 import secrets
 import time
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Fault, StoreError, UnknownName, unknown_name
-from assay.core.fingerprints import Fingerprint
+from assay.core.identity import Fingerprint
 from assay.core.plural import plural
-from assay.core.recorded_values import DocumentValues
 from assay.core.responses import Failure
+from assay.core.scores import DocumentValues
 from assay.core.secrets import redacted, redacted_text, without_known
 from assay.store.database import Database
 from assay.store.response_table import Responses
-from assay.store.value_table import INSERT, make_row
 
 RUNNING, FINISHED, INCOMPLETE, INTERRUPTED, FAILED = "running", "finished", "incomplete", "interrupted", "failed"
 
 _LAST = re.compile(r"last(?:~(\d{1,9}))?")
 _RUNS_LOOKED_AT, _RUNS_MEASURED = 20, 5
+_INSERT_VALUES = "INSERT OR REPLACE INTO document_values VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_SELECT_VALUES = (
+    'SELECT run, task, metric, filter, aggregation, documents, "values", clusters FROM document_values WHERE run = ?'
+)
+_FASTEST = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +107,9 @@ class Runs:
         values: Sequence[DocumentValues] = (),
     ) -> None:
         """Marks a run as ended, and stores its document values in the same transaction."""
-        rows = [make_row(run_id, kept) for kept in values]
+        rows = [_values_row(run_id, kept) for kept in values]
         with self._database.write(1 + len(rows)) as connection:
-            connection.executemany(INSERT, rows)
+            connection.executemany(_INSERT_VALUES, rows)
             connection.execute(
                 "UPDATE runs SET status = ?, finished = ?, summary = ? WHERE id = ?",
                 (status, time.time(), _json(summary), run_id),
@@ -220,3 +229,75 @@ def _mapping(text: Any) -> dict[str, Any]:
 
 def _json(value: Any) -> str:
     return without_known(json.dumps(value, ensure_ascii=True, default=str))
+
+
+class DocumentTable:
+    """The table of document values. Rows are written by `Runs.end`, in the transaction that marks a run as ended."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of_run(self, run_id: str, task: str | None = None) -> list[DocumentValues]:
+        """All values of a run, or of one of its tasks; empty for runs recorded before values were stored."""
+        query, given = (
+            (_SELECT_VALUES, (run_id,)) if task is None else (_SELECT_VALUES + " AND task = ?", (run_id, task))
+        )
+        return [read_values(row) for row in self._database.read(query, given)]
+
+
+def _values_row(run_id: str, kept: DocumentValues) -> tuple[Any, ...]:
+    """The row for `_INSERT_VALUES`."""
+    clusters = None if kept.clusters is None else _packed(list(kept.clusters))
+    places = _packed(_ranges(kept.documents))
+    head = (run_id, kept.task, kept.metric, kept.filter, kept.aggregation)
+    return (*head, places, _packed(list(kept.values)), clusters)
+
+
+def read_values(row: Sequence[Any]) -> DocumentValues:
+    """Values from their row; a damaged row is an error that names the run."""
+    run_id, task, metric, filter, aggregation, documents, values, clusters = row
+    try:
+        places = [index for start, stop in _unpacked(documents) for index in range(start, stop)]
+        found = [tuple(value) if isinstance(value, list) else float(value) for value in _unpacked(values)]
+        known = None if clusters is None else tuple(map(str, _unpacked(clusters)))
+    except (zlib.error, ValueError, TypeError) as error:
+        where = f"run {run_id}, task {task}, metric {metric}"
+        advice = "Run: assay rescore with the run's id, and compare the new run"
+        raise StoreError(Fault(where, f"its document values cannot be read: {error}", next=advice)) from error
+    if len(places) != len(found) or (known is not None and len(known) != len(found)):
+        raise StoreError(Fault(f"run {run_id}, task {task}, metric {metric}", "documents and values differ in number"))
+    return DocumentValues(
+        task=task,
+        metric=metric,
+        filter=filter,
+        aggregation=aggregation,
+        documents=tuple(places),
+        values=tuple(found),
+        clusters=known,
+    )
+
+
+def _ranges(documents: Sequence[int]) -> list[list[int]]:
+    """Document indices as [first, last + 1]: nearly always one range, whatever the number of documents."""
+    found: list[list[int]] = []
+    size = len(documents)
+    if (
+        size
+        and documents[-1] - documents[0] == size - 1
+        and list(documents) == list(range(documents[0], documents[0] + size))
+    ):
+        return [[documents[0], documents[0] + size]]
+    for index in documents:
+        if found and found[-1][1] == index:
+            found[-1][1] = index + 1
+        else:
+            found.append([index, index + 1])
+    return found
+
+
+def _packed(data: Any) -> bytes:
+    return zlib.compress(json.dumps(data, separators=(",", ":")).encode("ascii"), _FASTEST)
+
+
+def _unpacked(data: bytes) -> Any:
+    return json.loads(zlib.decompress(data))

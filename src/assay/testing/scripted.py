@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.identity import request_digest
+from assay.core.identity import Fingerprint, request_digest
+from assay.core.protocols import Capabilities
 from assay.core.requests import REQUEST_KINDS, Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob, Output, Text
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import ModelError
-from assay.core.fingerprints import Capabilities
-from assay.core.protocols import Trainable
+from assay.core.protocols import Capabilities, Trainable
 from assay.core.requests import Generation, Loglikelihood
 from assay.core.responses import Logprob
 from assay.core.specs import ModelSettings

@@ -18,10 +18,10 @@ import pytest
 
 from assay.api import compare, evaluate, rescore
 from assay.core.errors import DataError, UnknownName, UserError
-from assay.core.fingerprints import Fingerprint
-from assay.core.recorded_values import DocumentValues
+from assay.core.identity import Fingerprint
 from assay.core.requests import Generation, Request
 from assay.core.responses import Failure, Logprob, Text
+from assay.core.scores import DocumentValues
 from assay.store.run_records import FINISHED
 from assay.store.store import Store
 from assay.studies.compare.compare_report import comparison_junit

@@ -12,7 +12,7 @@ import pytest
 
 from assay.api import evaluate, explain, rescore
 from assay.core.errors import UnknownName
-from assay.core.fingerprints import Fingerprint
+from assay.core.identity import Fingerprint
 from assay.core.requests import Generation, Request
 from assay.core.responses import Logprob, Text
 from assay.store.store import Store

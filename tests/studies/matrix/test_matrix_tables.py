@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from assay.core.scores import Estimate, FailureBounds
-from assay.report.sections import Section
+from assay.report.tables import Section
 from assay.report.terminal import show_sections
 from assay.studies.matrix.matrix_analysis import make_matrix
 from assay.studies.matrix.matrix_page import _DIVERGING, _SEQUENTIAL, luminance, mixed, page, style

@@ -11,7 +11,7 @@ from assay.api import study_methods
 from assay.core.errors import UserError
 from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob
-from assay.scoring.scorers.choice_methods import METHODS
+from assay.scoring.scorers.multiple_choice import METHODS
 from assay.studies.methods.methods_values import MethodsStudy
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task
 

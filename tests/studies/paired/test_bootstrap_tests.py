@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.core.recorded_values import DocumentValues
+from assay.core.scores import DocumentValues
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.studies.paired.bootstrap_tests import statistic_by_counts
 from assay.studies.paired.differences import compare_pairs, is_comparable

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.recorded_values import DocumentValues
+from assay.core.scores import DocumentValues
 from assay.studies.paired.differences import compare_pairs, with_adjusted_intervals
 from assay.studies.paired.matching import SystemEntry, match_documents
 from assay.studies.paired.paired_values import ALL_FLIPS, CompareOptions, PairedScore

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from assay.core.recorded_values import DocumentValues
+from assay.core.scores import DocumentValues
 from assay.stats.means import standard_error
 from assay.stats.sign_flip import sign_flip_test
 from assay.stats.variance import decompose

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from assay.core.errors import Fault, ModelError
-from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.identity import digest
-from assay.core.protocols import ModelFacts
+from assay.core.identity import Fingerprint, digest
+from assay.core.protocols import Capabilities, ModelFacts
 from assay.core.training import FitListener, FitReport, FitSettings, TrainingExample
 from assay.models.inference.batching import Batching, BatchLimit, automatic_limit
 from assay.models.loading import checkpoint as checkpoints

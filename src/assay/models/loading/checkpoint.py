@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import Fault, ModelError, missing_extra
-from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.identity import digest
+from assay.core.identity import Fingerprint, digest
+from assay.core.protocols import Capabilities
 from assay.core.requests import REQUEST_KINDS, Generation, Loglikelihood
 from assay.models.download import hub
 from assay.models.download.file_hashes import hash_files

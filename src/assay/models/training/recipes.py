@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from assay.core.errors import Fault, ModelError
-from assay.core.fingerprints import Capabilities
 from assay.core.plural import plural, verb
+from assay.core.protocols import Capabilities
 from assay.core.requests import ChoiceSelection, Classification, Loglikelihood
 from assay.core.training import ACCURACY, DIRECTIONS, FitSettings, TrainingExample, metric_unavailable_reason
 from assay.models.loading.arguments import CausalArguments

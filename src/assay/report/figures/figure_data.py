@@ -1,4 +1,4 @@
-"""What the figures show, as plain numbers, and what is reckoned from them before a line is drawn."""
+"""Data of the figures as plain numbers, and what is computed from them before drawing."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class LengthPanel:
 
 @dataclass(frozen=True, slots=True)
 class PositionRow:
-    """How often each place is picked and how often it is right, as shares of 1."""
+    """Shares of documents in which each position is predicted and is right."""
 
     label: str
     picked: Sequence[float]
@@ -181,7 +181,7 @@ class PromptColumn:
         return dict(sorted(counts.items()))
 
     def groups(self, step: float) -> dict[float, int]:
-        """The same with bins that are laid around the scores: the first of each stands in its middle, if there is room.
+        """The same with bins that are laid around the scores: the first of each is in its middle, if there is room.
 
         Seen from near, a bar beside its only score would mislead.
         """

@@ -101,7 +101,7 @@ def spread_chart(bars: Sequence[SpreadBar], path: str | Path, title: str) -> Non
 
 @dataclass(frozen=True, slots=True)
 class _BarLayout:
-    """How the bars of one task stand: all models side by side, all methods across a bar."""
+    """Layout of the bars of one task: all models side by side, all methods across a bar."""
 
     models: list[str]
     methods: list[str]

@@ -45,7 +45,7 @@ def reliability_figure(tasks: Mapping[str, Reliability], path: str | Path, title
         LegendKey("wrong among the surest", {"color": RED, "lw": 1.4}),
     ]
     with sheet(path, title, caption, _ROW_HEIGHT * max(1, len(tasks)), [keys]) as figure:
-        # One grid per task; the counts stand below the bins that they count.
+        # One grid per task; the counts are below their bins.
         for place, (name, task) in enumerate(tasks.items()):
             grid = figure.add_gridspec(len(tasks), 1)[place].subgridspec(2, 2, height_ratios=(3.4, 1))
             upper = figure.add_subplot(grid[0, 0])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 8.0  # inches; 800 pixels on a page
-# Okabe and Ito's palette, told apart by every kind of eyesight; without its yellow, which white swallows.
+# Okabe and Ito's palette, distinguishable by every kind of eyesight; without its yellow, which white swallows.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 INK, MUTED, GREY, PALE, RED, BLUE = "#222222", "#666666", "#777777", "#AAAAAA", COLOURS[1], COLOURS[0]
 _KINDS = ("svg", "png")
@@ -106,7 +106,7 @@ def sheet(
         title: above the figure.
         caption: below the figure.
         height: of what is drawn between them, in inches.
-        legends: stand below the title, one beneath the other.
+        legends: below the title, one beneath the other.
     """
     target = Path(path).expanduser()
     kind = target.suffix.lower().removeprefix(".")
@@ -230,7 +230,7 @@ def score_column(
     axes.barh(list(histogram), widths, bin_size, index, align="edge", **look)
     for edge, count, width in zip(histogram, histogram.values(), widths, strict=True):
         axes.text(index + width + 0.02, edge + bin_size / 2, str(count), va="center", color=MUTED, size=7, clip_on=True)
-    # The dots of one bin stand side by side, so that equal ones are all seen.
+    # The dots of one bin are side by side, so that equal ones are all visible.
     ranks = [rank for count in histogram.values() for rank in range(count)]
     step = min(0.08, 0.36 / max(1, max(histogram.values()) - 1))
     across = [index - 0.06 - step * rank for rank in ranks]

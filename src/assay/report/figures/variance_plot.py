@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.core.variance_axes import COMBINED
+from assay.core.task_variants import COMBINED
 from assay.report.figures.figure_data import PromptColumn
 from assay.report.figures.sheet import COLOURS, INK, MUTED, PALE, LegendKey, paler, say_empty, score_column, sheet
 from assay.report.safe_names import broken_name

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from assay.core.progress import ProgressCallback, ignore_progress
+from assay.core.protocols import ProgressCallback, ignore_progress
 from assay.core.scores import Estimate
 from assay.scoring.metrics import value_types
 from assay.stats import means
@@ -31,7 +31,7 @@ class Aggregation:
 
     Attributes:
         estimate: computes value, standard error and interval.
-        harness_stderr: computes the standard error that lm-eval reports; None where it has none.
+        lm_eval_stderr: computes the standard error that lm-eval reports; None where it has none.
         read: converts document values for the two above; raises `Unreadable`.
         package: the optional module it needs.
         clustered: (values, the cluster of each) → the estimate for clustered documents; None for an aggregation
@@ -39,7 +39,7 @@ class Aggregation:
     """
 
     estimate: Callable[[Any], Estimate]
-    harness_stderr: LmEvalStderr
+    lm_eval_stderr: LmEvalStderr
     read: Callable[[Sequence[Any]], Any] = value_types.numbers
     package: str = ""
     clustered: Callable[[Any, Sequence[str]], Estimate] | None = None
@@ -57,7 +57,7 @@ def _resampled(statistic: str) -> LmEvalStderr:
     def stderr(values: Sequence[Any], iterations: int, report: ProgressCallback = ignore_progress) -> float | None:
         from assay.scoring.metrics import resampled
 
-        return resampled.harness_stderr(values, statistic, iterations, report)
+        return resampled.lm_eval_stderr(values, statistic, iterations, report)
 
     return stderr
 
@@ -96,7 +96,7 @@ def _over_corpus(name: str) -> Aggregation:
     def stderr(values: Any, iterations: int, report: ProgressCallback = ignore_progress) -> float | None:
         from assay.scoring.metrics import corpus
 
-        return corpus.harness_stderr(values, iterations, report)
+        return corpus.lm_eval_stderr(values, iterations, report)
 
     def clustered(counted: Any, clusters: Sequence[str]) -> Estimate:
         from assay.scoring.metrics import corpus

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.packages import require
-from assay.core.progress import ProgressCallback, ignore_progress
+from assay.core.protocols import ProgressCallback, ignore_progress
 from assay.core.scores import Estimate
 from assay.scoring.metrics.value_types import Unreadable
 from assay.stats import bootstrap, lm_eval_bootstrap
@@ -33,10 +33,10 @@ def clustered_estimate(corpus: Corpus, clusters: Sequence[str]) -> Estimate:
     return bootstrap.spread(found)
 
 
-def harness_stderr(corpus: Corpus, iterations: int, report: ProgressCallback) -> float | None:
+def lm_eval_stderr(corpus: Corpus, iterations: int, report: ProgressCallback) -> float | None:
     """lm-eval's bootstrap standard error: its resamples are of documents, here represented by indices."""
     corpus.count(report)
-    return lm_eval_bootstrap.harness_stderr(corpus.indices, corpus.scores, iterations, report)
+    return lm_eval_bootstrap.lm_eval_stderr(corpus.indices, corpus.scores, iterations, report)
 
 
 class Corpus:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from assay.scoring.scorers import (
-    choice_methods,
     choice_orders,
     draws,
     generated_answer,
     multiple_choice,
-    rouge,
     text_likelihood,
 )
+from assay.scoring.scorers.choice_orders import mean_over_orders
 
 Value = Callable[[Any, Mapping[str, Any]], Any]
 
@@ -66,9 +66,9 @@ _MATCH_OPTIONS = frozenset({"regexes_to_ignore", "ignore_case", "ignore_punctuat
 
 def _accuracy(method: str, description: str, *option_names: str) -> MetricDefinition:
     """Accuracy under a scoring method; with several orders of the choices, the mean over them."""
-    value = multiple_choice.accuracy_by(choice_methods.METHODS[method].scores)
-    values = {_CHOICE: value, _ROTATED: choice_orders.mean_of(value)}
-    name = choice_methods.METHODS[method].metric
+    value = partial(multiple_choice.accuracy_by, multiple_choice.METHODS[method].scores)
+    values = {_CHOICE: value, _ROTATED: partial(mean_over_orders, value)}
+    name = multiple_choice.METHODS[method].metric
     return MetricDefinition(name, "mean", True, values, description, frozenset(option_names), span=_SHARE)
 
 
@@ -79,7 +79,7 @@ acc = MetricDefinition(
     {
         _CHOICE: multiple_choice.accuracy,
         _SCORES: multiple_choice.accuracy,
-        _ROTATED: choice_orders.mean_of(multiple_choice.accuracy),
+        _ROTATED: partial(mean_over_orders, multiple_choice.accuracy),
         _CONTINUATION: text_likelihood.greedy,
     },
     "share of documents whose most likely choice is right (or whose continuation is the greedy one)",
@@ -105,7 +105,7 @@ exact_match = MetricDefinition(
     {
         _GENERATED: generated_answer.exact_match,
         _CHOICE: multiple_choice.exact_match,
-        _ROTATED: choice_orders.mean_of(multiple_choice.exact_match),
+        _ROTATED: partial(mean_over_orders, multiple_choice.exact_match),
         _ROTATED_ANSWER: choice_orders.answers_match,
     },
     "share of answers equal to a right one",
@@ -175,7 +175,7 @@ greedy_choice = MetricDefinition(
     "greedy_choice",
     "mean",
     None,
-    {_CHOICE: multiple_choice.greedy_choice, _ROTATED: choice_orders.mean_of(multiple_choice.greedy_choice)},
+    {_CHOICE: multiple_choice.greedy_choice, _ROTATED: partial(mean_over_orders, multiple_choice.greedy_choice)},
     "share of documents for which greedy decoding would produce one of the choices",
     span=_SHARE,
 )
@@ -183,7 +183,7 @@ choice_mass = MetricDefinition(
     "choice_mass",
     "mean",
     None,
-    {_CHOICE: multiple_choice.mass, _ROTATED: choice_orders.mean_of(multiple_choice.mass)},
+    {_CHOICE: multiple_choice.mass, _ROTATED: partial(mean_over_orders, multiple_choice.mass)},
     "total probability of all choices, before normalisation",
     span=_SHARE,
 )
@@ -338,7 +338,7 @@ ter = _corpus("ter", False, "translation edit rate: edits per reference word, in
 
 
 def _rouge(kind: str, description: str) -> MetricDefinition:
-    values = {_GENERATED: rouge.Rouge(kind)}
+    values = {_GENERATED: generated_answer.Rouge(kind)}
     return MetricDefinition(kind, "mean", True, values, description, frozenset({"use_stemmer"}), span=_SHARE)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.progress import ProgressCallback
+from assay.core.protocols import ProgressCallback
 from assay.core.scores import Estimate
 from assay.stats import absolute_gaps, bootstrap, lm_eval_bootstrap
 
@@ -44,14 +44,14 @@ def clustered_estimate(values: Sequence[Any], statistic: str, clusters: Sequence
     return bootstrap.spread(bootstrap.cluster_bootstrap(array, clusters, STATISTICS[statistic], bootstrap.Resampling()))
 
 
-def harness_stderr(values: Sequence[Any], statistic: str, iterations: int, report: ProgressCallback) -> float | None:
+def lm_eval_stderr(values: Sequence[Any], statistic: str, iterations: int, report: ProgressCallback) -> float | None:
     """lm-eval's bootstrap standard error of the named statistic."""
     array, of_rows = np.asarray(values, dtype=np.float64), STATISTICS[statistic]
     if statistic in COUNT_STATISTICS and len(values):
         array, of_rows = _counted(array, statistic)
     elif statistic == "median" and len(values):
         array, of_rows = _ranked(array)
-    return lm_eval_bootstrap.harness_stderr(array, of_rows, iterations, report)
+    return lm_eval_bootstrap.lm_eval_stderr(array, of_rows, iterations, report)
 
 
 def _counted(values: Floats, statistic: str) -> tuple[NDArray[Any], Callable[[Any], Floats]]:

@@ -48,13 +48,11 @@ def _in_document_order(view: ChoiceView, order: Sequence[int]) -> ChoiceView:
     )
 
 
-def mean_of(value: Callable[[ChoiceView, Mapping[str, Any]], float]) -> Callable[[Views, Mapping[str, Any]], float]:
+def mean_over_orders(
+    value: Callable[[ChoiceView, Mapping[str, Any]], float], views: Views, options: Mapping[str, Any]
+) -> float:
     """The mean of a value over the orders."""
-
-    def mean(views: Views, options: Mapping[str, Any]) -> float:
-        return sum(value(view, options) for view in views) / len(views)
-
-    return mean
+    return sum(value(view, options) for view in views) / len(views)
 
 
 def agreement(views: Views, options: Mapping[str, Any]) -> float:

@@ -1,4 +1,4 @@
-"""Generated answers: exact match, SQuAD exact match and token F1, and pairs for corpus-level metrics."""
+"""Generated answers: exact match, SQuAD exact match and token F1, ROUGE, and pairs for corpus-level metrics."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
+from assay.core.packages import require
 from assay.core.requests import Instance
 from assay.guard.regex import check_search_time
 from assay.guard.time_limit import ResourceLimit
@@ -141,3 +142,28 @@ def _best_over_golds(view: AnswerView, options: Mapping[str, Any], compare: Call
     answers = [squad_normalised(text) for text in view.texts]
     values = [max(compare("" if text == nothing else text, gold) for gold in golds) for text in answers]
     return sum(values) / len(values) if values else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rouge:
+    """The value function of one kind of ROUGE: `rouge1`, `rouge2`, `rougeL` or `rougeLsum`."""
+
+    package: ClassVar[str] = "rouge_score"
+    kind: str
+
+    def __call__(self, view: AnswerView, options: Mapping[str, Any]) -> float:
+        """F-measure from 0 to 1 with the best matching right answer; the mean over several draws."""
+        scorer = _rouge_scorer(self.kind, bool(options.get("use_stemmer", False)))
+        best = [
+            max((scorer.score(gold, text)[self.kind].fmeasure for gold in view.golds), default=0.0)
+            for text in view.texts
+        ]
+        return float(sum(best) / len(best)) if best else 0.0
+
+
+@lru_cache(maxsize=16)
+def _rouge_scorer(kind: str, use_stemmer: bool) -> Any:
+    require("rouge_score", f"metric {kind}")
+    from rouge_score.rouge_scorer import RougeScorer
+
+    return RougeScorer([kind], use_stemmer=use_stemmer)

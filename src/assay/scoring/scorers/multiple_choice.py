@@ -1,17 +1,23 @@
-"""Multiple choice: a question with the likelihoods of its choices, and the values of a prediction.
+"""Multiple choice: a question with the likelihoods of its choices, the scoring methods, and values of a prediction.
 
-The score of each choice is defined in `choice_methods`; this module evaluates the prediction.
+A method gives every choice a score, and the highest is the prediction. All methods use the same log-likelihoods. Two
+need more than the choices' own requests: mutual information the choices after a null prompt, OpenCompass's rule the
+likelihood of the whole prompt.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import truediv
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from assay.core.requests import Instance, Request
 from assay.core.responses import Logprob
+from assay.core.specs import NULL_PROMPTS
 
 _NOTHING: Mapping[str, Sequence[Logprob]] = MappingProxyType({})
 
@@ -72,6 +78,105 @@ def scores_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
     return ChoiceView((), results[0].scores, instance.choices, golds, is_multiple)
 
 
+Scores = Callable[[ChoiceView, Mapping[str, Any]], Sequence[float]]
+
+
+def _shares(totals: Sequence[float], sizes: Iterable[int]) -> list[float]:
+    """Totals divided by sizes. An empty choice has no length to divide by; it is never predicted."""
+    lengths = list(sizes)
+    if all(lengths):
+        return list(map(truediv, totals, lengths))
+    return [total / length if length else -math.inf for total, length in zip(totals, lengths, strict=True)]
+
+
+def raw(view: ChoiceView, options: Mapping[str, Any]) -> Sequence[float]:
+    """log P(choice | prompt), the sum over its tokens."""
+    return view.totals
+
+
+def per_token(view: ChoiceView, options: Mapping[str, Any]) -> Sequence[float]:
+    """The sum per scored token, including those of the delimiter."""
+    return _shares(view.totals, [logprob.token_count for logprob in view.logprobs])
+
+
+def per_character(view: ChoiceView, options: Mapping[str, Any]) -> Sequence[float]:
+    """The sum per character of the choice, without the delimiter."""
+    return _shares(view.totals, map(len, view.choices))
+
+
+def per_scored_character(view: ChoiceView, options: Mapping[str, Any]) -> Sequence[float]:
+    """The sum per character of the scored text, including the delimiter before the choice."""
+    return _shares(view.totals, [len(getattr(request, "continuation", "")) for request in view.requests])
+
+
+def per_byte(view: ChoiceView, options: Mapping[str, Any]) -> Sequence[float]:
+    """The sum per UTF-8 byte of the choice, without the delimiter."""
+    return _shares(view.totals, [len(choice.encode("utf-8", "surrogatepass")) for choice in view.choices])
+
+
+def mutual_information(phrase: str, view: ChoiceView, options: Mapping[str, Any]) -> Sequence[float]:
+    """The sum minus that of the choice after a null prompt: pointwise mutual information."""
+    alone = view.alone[str(options.get("phrase", phrase))]
+    # An impossible choice is never predicted, however impossible it is without the question.
+    return [
+        given.total - without.total if given.total > -math.inf else -math.inf
+        for given, without in zip(view.logprobs, alone, strict=True)
+    ]
+
+
+def whole_prompt(view: ChoiceView, options: Mapping[str, Any]) -> Sequence[float]:
+    """Mean log-likelihood of prompt and choice together, over all their tokens.
+
+    As in OpenCompass's Hugging Face models: the first token has no context and is not scored, but counts.
+    """
+    pairs = list(zip(view.prompts, view.logprobs, strict=True))
+    sizes = [prompt.prompt_tokens + prompt.token_count + choice.token_count for prompt, choice in pairs]
+    return _shares([prompt.total + choice.total for prompt, choice in pairs], sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A multiple-choice scoring method.
+
+    Attributes:
+        name: short name.
+        metric: the accuracy under this method, by its name in task files.
+        scores: computes the score of every choice.
+        description: half a line.
+    """
+
+    name: str
+    metric: str
+    scores: Scores
+    description: str
+
+
+METHODS = {
+    "raw": Method("raw", "acc", raw, "log-likelihood of the choice"),
+    "token": Method("token", "acc_tokens", per_token, "per token of the choice"),
+    "character": Method("character", "acc_norm", per_character, "per character of the choice"),
+    "continuation": Method(
+        "continuation", "acc_per_char", per_scored_character, "per character of delimiter and choice together"
+    ),
+    "byte": Method("byte", "acc_bytes", per_byte, "per byte of the choice"),
+    "mutual": Method(
+        "mutual",
+        "acc_mutual_info",
+        partial(mutual_information, NULL_PROMPTS["acc_mutual_info"]),
+        "minus the choice's score without a prompt",
+    ),
+    "mutual-phrase": Method(
+        "mutual-phrase",
+        "acc_mutual_phrase",
+        partial(mutual_information, NULL_PROMPTS["acc_mutual_phrase"]),
+        'minus the choice\'s score after a phrase such as "Answer:"',
+    ),
+    "opencompass": Method(
+        "opencompass", "acc_opencompass", whole_prompt, "mean over the tokens of the whole prompt and choice"
+    ),
+}
+
+
 def argmax(scores: Sequence[float]) -> int:
     """Index of the highest score; the first one on a tie. No score is NaN: models report that as a failure."""
     return scores.index(max(scores))
@@ -87,13 +192,9 @@ def accuracy(view: ChoiceView, options: Mapping[str, Any]) -> float:
     return float(predicted_choice(view) in view.golds)
 
 
-def accuracy_by(scores: Callable[[ChoiceView, Mapping[str, Any]], Sequence[float]]) -> Callable[..., float]:
-    """A value function: whether the choice of the highest score is right."""
-
-    def value(view: ChoiceView, options: Mapping[str, Any]) -> float:
-        return float(argmax(scores(view, options)) in view.golds)
-
-    return value
+def accuracy_by(scores: Scores, view: ChoiceView, options: Mapping[str, Any]) -> float:
+    """Whether the choice of the highest score is right."""
+    return float(argmax(scores(view, options)) in view.golds)
 
 
 def exact_match(view: ChoiceView, options: Mapping[str, Any]) -> float:

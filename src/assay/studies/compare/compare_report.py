@@ -13,8 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 from assay.core.plural import plural
 from assay.core.scores import Estimate
 from assay.report.safe_names import printable
-from assay.report.sections import markdown_table
-from assay.report.tables import format_number
+from assay.report.tables import format_number, markdown_table
 from assay.studies.compare.compare_values import RunComparison, Uncompared
 from assay.studies.paired.paired_values import Agreement, PairedScore, RankTable
 from assay.studies.paired.verdicts import level_text

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault, UnknownName, did_you_mean
 from assay.core.plural import plural
-from assay.core.recorded_values import BYPASS, CUSTOM, DocumentValues
-from assay.core.scores import Estimate
-from assay.core.variance_axes import task_family
+from assay.core.scores import BYPASS, CUSTOM, DocumentValues, Estimate
+from assay.core.task_variants import task_family
 from assay.stats.bootstrap import smallest_p
 from assay.store.run_records import FINISHED, RunRecord
 from assay.studies.compare.caveats import bounds_of, pair_remarks

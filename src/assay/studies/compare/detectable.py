@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from assay.core.detect_options import DetectOptions
 from assay.core.errors import Fault, UserError
 from assay.core.protocols import Model
-from assay.core.specs import MetricSpec
+from assay.core.specs import DetectOptions, MetricSpec
 from assay.run.build import BuiltTask
 from assay.run.forecast import PlanReport, plan_report
 from assay.run.session import Session, prepared

@@ -16,7 +16,7 @@ from assay.core.results import AnsweredDocument, TaskResult
 from assay.run.manifest import described_scoring
 from assay.scoring.aggregate import aggregate_task
 from assay.scoring.registry import METRICS, metric_definition
-from assay.scoring.scorers.choice_methods import METHODS
+from assay.scoring.scorers.multiple_choice import METHODS
 from assay.studies.explain import explain_values as kinds
 from assay.studies.explain.explain_values import Cause
 from assay.studies.paired.paired_values import Score

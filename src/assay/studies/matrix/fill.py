@@ -16,7 +16,6 @@ from assay.core.protocols import Model, Task
 from assay.core.results import RunResult, TaskResult
 from assay.core.scores import MetricResult, sum_denominators
 from assay.core.specs import GroupSpec
-from assay.core.variance_axes import task_family
 from assay.run.events import Listener, StageStarted
 from assay.run.many import EvaluatedModel, SharedTasks
 from assay.run.open_model import opened_model
@@ -29,7 +28,7 @@ from assay.run.resolve import (
 from assay.run.session import Session, run
 from assay.run.train import fit
 from assay.scoring.aggregate import aggregate_groups, document_clusters, leaf_tasks
-from assay.scoring.scorers.choice_methods import METHODS
+from assay.scoring.scorers.multiple_choice import METHODS
 from assay.store.store import Store
 from assay.studies.analyses import new_session
 from assay.studies.matrix.columns import shown_cells
@@ -348,7 +347,7 @@ def _names(leaves: Sequence[TaskResult]) -> dict[str, str]:
 
     A group may hold several variants of one task, whose documents must be distinguished.
     """
-    families = {leaf.name: task_family(leaf.name) for leaf in leaves}
+    families = {leaf.name: leaf.card.family for leaf in leaves}
     ways = Counter(families.values())
     return {name: family if ways[family] == 1 else name for name, family in families.items()}
 
@@ -360,7 +359,7 @@ def _clusters(leaves: Sequence[TaskResult], documents: Iterable[str]) -> tuple[s
     """
     names, known = _names(leaves), {}
     for leaf in leaves:
-        family, own = task_family(leaf.name), document_clusters(leaf.answered)
+        family, own = leaf.card.family, document_clusters(leaf.answered)
         for place in (item.document.id for item in leaf.answered):
             cluster = f"{family}#{place}" if own is None else f"{family} {own[place]}"
             known[f"{names[leaf.name]}#{place}"] = cluster

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from assay.core.scores import Estimate
-from assay.core.variance_axes import task_family
+from assay.core.task_variants import task_family
 from assay.stats import correlation, pooled, ranking
 from assay.stats import multiple_testing as multiple
 from assay.stats.ranking import Average

@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from assay.report.safe_names import printable
-from assay.report.sections import Section, p_value, percent, section_markdown
-from assay.report.tables import bounds_text, format_number
+from assay.report.tables import Section, bounds_text, format_number, p_value, percent, section_markdown
 from assay.stats.correlation import MIN_PAIRS_FOR_SIGNIFICANCE, Correlation
 from assay.stats.power import ALPHA
 from assay.studies.matrix.matrix_values import CorrelationPair, Matrix, MatrixCell, MatrixColumn, Ranking, Standing

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from assay.core.scores import Estimate, FailureBounds
-from assay.report.sections import Section, percent
-from assay.report.tables import bounds_text, format_number
+from assay.report.tables import Section, bounds_text, format_number, percent
 from assay.stats.power import ALPHA
 from assay.stats.ranking import Average
 from assay.studies.matrix.matrix_values import Matrix, Ranking, Standing

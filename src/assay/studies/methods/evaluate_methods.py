@@ -20,9 +20,8 @@ from assay.run.many import EvaluatedModel
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.run.session import run
 from assay.scoring.aggregate import aggregate_task, document_clusters, leaf_tasks
-from assay.scoring.scorers.choice_methods import METHODS
 from assay.scoring.scorers.choice_orders import majority_choice, rotated_answers, rotated_view
-from assay.scoring.scorers.multiple_choice import argmax, choice_view
+from assay.scoring.scorers.multiple_choice import METHODS, argmax, choice_view
 from assay.stats.clustered import clustered_mean
 from assay.stats.means import mean_estimate
 from assay.stats.pooled import group_estimate

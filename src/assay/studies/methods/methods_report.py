@@ -7,8 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from assay.core.scores import Estimate, MetricResult
-from assay.report.sections import Section, p_value, percent, section_markdown
-from assay.report.tables import format_number
+from assay.report.tables import Section, format_number, p_value, percent, section_markdown
 from assay.stats.power import ALPHA
 from assay.studies.methods.methods_values import (
     NO_PREDICTION,

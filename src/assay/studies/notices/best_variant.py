@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.core.recorded_values import BYPASS
 from assay.core.results import GroupResult, TaskResult
-from assay.core.scores import MetricResult
+from assay.core.scores import BYPASS, MetricResult
 from assay.tasks.profiles.expand import BestOfVariants
 
 _MOST_NAMES = 12

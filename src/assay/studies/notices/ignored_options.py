@@ -12,7 +12,6 @@ from assay.core.protocols import Task
 from assay.core.requests import Demonstrated, Generation, Instance, Prompt, Request
 from assay.core.results import TaskResult
 from assay.core.specs import RunSpec, TaskOptions, TextOptions
-from assay.core.variance_axes import base_name
 from assay.run.resolve import RescoredTask, WindowedTask
 from assay.tasks.corpora import KIND, TextTask
 from assay.tasks.head_requests import HeadTask
@@ -31,7 +30,7 @@ def ignored_notices(tasks: Sequence[Task], results: Sequence[TaskResult], spec: 
     for task, result in zip(tasks, results, strict=True):
         first = result.answered[0].instance if result.answered else None
         for line in _ignored_by_task(task, first, options):
-            found.setdefault(line, {})[base_name(task.card.name)] = None
+            found.setdefault(line, {})[task.card.base] = None
     lines = [f"{flag} has no effect on {_listed(list(names))}: {why}" for (flag, why), names in found.items()]
     return lines + list(_ignored_by_all(tasks, spec))
 

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from assay.core.responses import Failure, LabelScores, Logprob
 from assay.core.results import AnsweredDocument, TaskResult
 from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS
-from assay.scoring.scorers.choice_methods import METHODS, Scores, raw
-from assay.scoring.scorers.multiple_choice import ChoiceView, argmax, choice_view, scores_view
+from assay.scoring.scorers.multiple_choice import METHODS, ChoiceView, Scores, argmax, choice_view, raw, scores_view
 
 # Fewer documents may well have one prediction by chance.
 _FEW_DOCUMENTS = 10

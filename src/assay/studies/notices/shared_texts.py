@@ -10,7 +10,6 @@ from collections.abc import Hashable, Sequence
 
 from assay.core.results import TaskResult
 from assay.core.scores import Estimate, MetricResult
-from assay.core.variance_axes import task_family
 from assay.tasks.clusters import group_value, shared_column
 
 # Means of documents, whose error clusters change.
@@ -23,7 +22,7 @@ def shared_text_notices(results: Sequence[TaskResult]) -> list[str]:
     """One notice per task at most: variants of a task have the same documents."""
     reported: dict[str, str | None] = {}
     for result in results:
-        family = task_family(result.name)
+        family = result.card.family
         if reported.get(family) is None:
             reported[family] = _notice(result)
     return [notice for notice in reported.values() if notice is not None]

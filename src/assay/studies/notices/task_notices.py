@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from assay.core.metric_names import uses_all_draws
-from assay.core.recorded_values import BYPASS
+from assay.core.plural import plural
 from assay.core.responses import NOTE_TEXTS
 from assay.core.results import GroupResult, TaskResult
+from assay.core.scores import BYPASS
 from assay.core.specs import RunSpec
-from assay.core.variance_axes import ORDER, SEED, base_name, task_family
+from assay.core.task_variants import ORDER, SEED
 from assay.run.build import has_own_template, is_index, shown_value
-from assay.scoring.draw_metrics import draw_notices
 from assay.studies.notices.majority_class import majority_class_texts
 from assay.studies.notices.shared_texts import shared_text_notices
 from assay.studies.sampling.values import EarlyStop
@@ -38,10 +38,10 @@ def task_notices(results: Sequence[TaskResult], is_trained: bool = False) -> lis
         results: the tasks of a run.
         is_trained: whether the model was trained here.
     """
-    ways = Counter(task_family(result.name) for result in results)
+    ways = Counter(result.card.family for result in results)
     reported: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for result in results:
-        family = task_family(result.name)
+        family = result.card.family
         for text in (*_texts(result), *majority_class_texts(result, is_trained)):
             reported.setdefault((family, _NUMBER.sub("#", text)), []).append((result.name, text))
     lines = [_line(family, ways[family], own) for (family, _), own in reported.items()]
@@ -54,7 +54,7 @@ def _seed_notices(results: Sequence[TaskResult]) -> list[str]:
     for result in results:
         variant = result.card.config.get("variant")
         if isinstance(variant, Mapping) and SEED in variant and variant.get(ORDER, 1) == 1:
-            by_seed.setdefault(base_name(result.name), []).append(result)
+            by_seed.setdefault(result.card.base, []).append(result)
     found = []
     for base, own in by_seed.items():
         asked = [{item.document.id: item.instance.requests for item in result.answered} for result in own]
@@ -111,7 +111,7 @@ def _texts(result: TaskResult) -> Iterator[str]:
         )
         yield f"{reported} ({pipeline}); strip it with the filter remove_whitespace"
     yield from _index_target_texts(result)
-    yield from draw_notices(result)
+    yield from _draw_notices(result)
     clusters = [metric.estimate.clusters for metric in result.metrics if metric.estimate.clusters is not None]
     if clusters:
         yield from _cluster_texts(min(clusters))
@@ -198,7 +198,7 @@ def part_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
     if shared:
         notices.append(f"evaluated only documents that run {spec.sparing.until_decided} has: {_named(shared)}")
     if drawn:
-        bases = dict.fromkeys(base_name(result.name) for result in drawn)
+        bases = dict.fromkeys(result.card.base for result in drawn)
         counts = ", ".join(f"{base} {_document_counts(results, base)}" for base in bases)
         notices.append(f"evaluated a random sample of the documents (seed {spec.sparing.seed}): {counts}")
     return notices + _stop_notices(results, spec)
@@ -206,13 +206,13 @@ def part_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
 
 def _document_counts(results: Sequence[TaskResult], base: str) -> str:
     """`79 to 120 of 120`: combinations of seeds and orders may stop after different documents."""
-    counts = [result.denominators for result in results if base_name(result.name) == base]
+    counts = [result.denominators for result in results if result.card.base == base]
     low, high = min(own.total for own in counts), max(own.total for own in counts)
     return f"{low:,}" + (f" to {high:,}" if low < high else "") + f" of {max(own.available for own in counts):,}"
 
 
 def _named(results: Sequence[TaskResult]) -> str:
-    return ", ".join(dict.fromkeys(base_name(result.name) for result in results))
+    return ", ".join(dict.fromkeys(result.card.base for result in results))
 
 
 def _stop_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
@@ -234,7 +234,7 @@ def _is_early(stop: EarlyStop | None) -> bool:
 def _varied_task(result: TaskResult) -> str:
     """The task of which a result is a variant."""
     prompt = result.card.config.get("prompt")
-    return str(prompt["task"]) if isinstance(prompt, Mapping) else base_name(result.name)
+    return str(prompt["task"]) if isinstance(prompt, Mapping) else result.card.base
 
 
 def _constant_place(result: TaskResult) -> int | None:
@@ -261,3 +261,21 @@ _NOTE_TEXTS = {
     "empty_choice": "documents have an empty choice, which no length-normalised score predicts",
     "single_choice": "documents have a single choice, so every prediction is the same",
 }
+
+
+def _draw_notices(result: TaskResult) -> list[str]:
+    """Problems of metrics over draws: too few draws, or draws that are identical under greedy decoding."""
+    names = {metric.metric: metric for metric in result.metrics if uses_all_draws(metric.metric)}
+    if not names or not result.answered:
+        return []
+    notices = []
+    lacking = [name for name, metric in names.items() if metric.estimate.value is None]
+    most = max((len(sample.draws) for sample in result.samples), default=0)
+    if lacking and most:
+        message = f"{', '.join(lacking)} cannot be computed from {plural(most, 'draw')} per question"
+        notices.append(f"{message}; request k or more: assay run --draws K, or repeats in the task file")
+    instance = result.answered[0].instance
+    if instance.draws > 1 and instance.requests[0] == instance.requests[1]:
+        message = f"answers are generated greedily, so the {instance.draws} draws of a question are identical"
+        notices.append(f"{message}; sample them, for example with --gen_kwargs do_sample=true,temperature=0.8")
+    return notices

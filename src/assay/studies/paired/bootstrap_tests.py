@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.recorded_values import Value
-from assay.core.scores import Estimate
+from assay.core.scores import Estimate, Value
 from assay.scoring.metrics import value_types as reading
 from assay.scoring.metrics.aggregations import CORPUS_METRICS, MEAN_AGGREGATIONS
 from assay.stats import agreement, bootstrap

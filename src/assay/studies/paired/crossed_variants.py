@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.errors import UserError
-from assay.core.variance_axes import DOCUMENT, ORDER, PROMPT, SEED, base_name
+from assay.core.task_variants import DOCUMENT, ORDER, PROMPT, SEED, base_name
 from assay.stats.variance import Decomposition, decompose
 from assay.studies.paired.differences import PairedComparison
 

@@ -9,8 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.recorded_values import DocumentValues, Value
-from assay.core.scores import Estimate
+from assay.core.scores import DocumentValues, Estimate, Value
 from assay.scoring.metrics.aggregations import AGGREGATIONS, MEAN_AGGREGATIONS
 from assay.stats.bootstrap import cluster_indices
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.scores import Estimate
-from assay.core.variance_axes import task_family
+from assay.core.task_variants import task_family
 from assay.stats.pooled import CombinedStderr, combined_stderr
 from assay.stats.sign_flip import SignFlipTest, sign_flip_table, sign_flip_test, sign_flip_tests
 from assay.studies.paired.crossed_variants import TaskVariants, task_variants

@@ -13,8 +13,7 @@ from assay.core.requests import Instance
 from assay.core.responses import Failure
 from assay.core.results import TaskResult
 from assay.core.scores import Sample
-from assay.scoring.scorers.choice_methods import METHODS
-from assay.scoring.scorers.multiple_choice import argmax, choice_view
+from assay.scoring.scorers.multiple_choice import METHODS, argmax, choice_view
 
 _CHOICE, _GENERATED = "multiple_choice", "generate_until"
 # What a metric picks by, of those that are accuracies of a pick.

@@ -18,7 +18,7 @@ from assay.core.responses import Failure
 from assay.core.results import AnsweredDocument, TaskResult
 from assay.core.scores import Estimate
 from assay.core.specs import MetricSpec, PipelineSpec, RunSpec, Scoring
-from assay.core.variance_axes import task_family
+from assay.core.task_variants import task_family
 from assay.run.build import BuiltTask, build_task
 from assay.run.events import Listener
 from assay.run.execute import Executed

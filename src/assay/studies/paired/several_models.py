@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from assay.core.plural import plural
-from assay.core.recorded_values import DocumentValues
 from assay.core.results import RunResult
+from assay.core.scores import DocumentValues
 from assay.studies.paired.matching import SystemEntry
 from assay.studies.paired.paired_values import Comparison, OverallScore, PairedScore
 

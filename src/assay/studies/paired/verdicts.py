@@ -9,7 +9,7 @@ from itertools import combinations
 
 from assay.core.plural import plural, verb
 from assay.core.scores import Estimate
-from assay.core.variance_axes import task_family
+from assay.core.task_variants import task_family
 from assay.stats import multiple_testing as multiple
 from assay.stats import power, ranking
 from assay.studies.paired.paired_values import CompareOptions, OverallScore, PairedScore, RankedSystem, RankTable

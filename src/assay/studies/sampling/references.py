@@ -12,7 +12,7 @@ from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, UserError, did_you_mean
 from assay.core.identity import digest_all, document_digest
 from assay.core.protocols import Task
-from assay.core.recorded_values import DocumentValues
+from assay.core.scores import DocumentValues
 from assay.core.specs import RunSpec
 from assay.run.build import selected_documents
 from assay.run.events import ignore

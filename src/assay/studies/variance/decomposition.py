@@ -13,7 +13,7 @@ from assay.core.protocols import Task
 from assay.core.responses import Failure
 from assay.core.results import AnsweredDocument, TaskResult
 from assay.core.scores import Sample
-from assay.core.variance_axes import DOCUMENT, DRAW, ORDER, PROMPT
+from assay.core.task_variants import DOCUMENT, DRAW, ORDER, PROMPT
 from assay.run.build import split_indices
 from assay.scoring.aggregate import document_clusters
 from assay.scoring.document_scorer import DocumentScorer

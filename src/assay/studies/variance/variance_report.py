@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from assay.core.results import TaskResult
-from assay.core.variance_axes import COMBINED, DOCUMENT, DRAW, PROMPT
+from assay.core.task_variants import COMBINED, DOCUMENT, DRAW, PROMPT
 from assay.report.safe_names import printable
 from assay.stats.variance import Decomposition, Effect, StderrForecast, VarianceComponent
 from assay.studies.variance.values import PromptAxis, TaskVariance, VarianceAxis

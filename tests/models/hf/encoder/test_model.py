@@ -245,7 +245,7 @@ def test_labels_outside_the_head_fail_and_load_nothing(encoders: Encoders, opene
     model = opened(encoders("Bert", "ForSequenceClassification", **NAMES))
     (failure,) = answers(model, [Classification("a girl", ("neutral", "positive"))])
     assert isinstance(failure, Failure) and (failure.kind, failure.retryable) == ("unsupported", False)
-    assert failure.message.startswith("labels outside the head: asked for neutral, positive; the head has not_ent")
+    assert failure.message.startswith("labels outside the head: requested neutral, positive; the head has not_ent")
     assert model.description() == {}
 
 

@@ -13,8 +13,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
-from assay.core.fingerprints import Capabilities
-from assay.core.protocols import Progress, TokenView, Workload
+from assay.core.protocols import Capabilities, Progress, TokenView, Workload
 from assay.core.requests import Prompt, Request
 from assay.core.responses import Failure, Output
 from assay.core.specs import ModelSettings

@@ -12,8 +12,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from assay.core.errors import Fault, ModelError
-from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.protocols import TokenView
+from assay.core.identity import Fingerprint
+from assay.core.protocols import Capabilities, TokenView
 from assay.core.requests import HEAD_KINDS, Request
 from assay.core.responses import Failure, unsupported
 from assay.models.hf.encoder.head_encoding import PairTokenizer

@@ -12,7 +12,7 @@ from itertools import product
 
 from assay.core.errors import Fault, UserError
 from assay.core.specs import TaskOptions, VariationAxes
-from assay.core.variance_axes import ORDER, SEED
+from assay.core.task_variants import ORDER, SEED
 from assay.tasks.fewshot import CATWALK, FIRST
 from assay.tasks.lm_eval.build.fewshot_sampler import with_sampler
 from assay.tasks.lm_eval.build.generation_settings import effective_settings, generation_settings

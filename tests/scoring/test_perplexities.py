@@ -13,7 +13,7 @@ from assay.core.requests import Instance, Loglikelihood, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob
 from assay.core.results import AnsweredDocument, RunResult
 from assay.core.scores import Sample, TextCounts
-from assay.scoring.text_counts import text_counts
+from assay.scoring.answer_counts import text_counts
 from assay.testing import ScriptedModel
 
 METRICS = ["token_perplexity", "nats_per_token", "document_perplexity", "document_perplexity_median"]

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from assay.core.fingerprints import Fingerprint
+from assay.core.identity import Fingerprint
 from assay.core.requests import Classification, Generation, Loglikelihood
 from assay.core.responses import LabelScores, Logprob, Output, Response, Text
-from assay.store.response_rows import WRONG_CHECKSUM, WRONG_KIND, WRONG_VALUES
+from assay.store.response_table import WRONG_CHECKSUM, WRONG_KIND, WRONG_VALUES
 from assay.store.store import Store
 
 MODEL = Fingerprint("m")

@@ -10,7 +10,7 @@ from assay.core.responses import Failure, Logprob, Output, Text
 from assay.core.results import AnsweredDocument
 from assay.core.scores import Estimate, MetricResult
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
-from assay.scoring.answer_rates import answer_rates
+from assay.scoring.answer_counts import answer_rates
 from assay.scoring.document_scorer import document_scorer
 
 TAKE = FilterSpec("take_first")
