@@ -40,10 +40,14 @@ class Executed:
     unit: str = "work"
 
 
+# No request was sent: the answers come from the store alone.
+NOTHING_EXECUTED = Executed({}, {}, 0, 0.0)
+
+
 def execute(plan: RequestPlan, model: Model, writer: ResponseWriter, listener: Listener) -> Executed:
     """Executes everything that is missing. Answers are safe in the store when the writer is closed."""
     if not plan.missing:
-        return Executed({}, {}, 0, 0.0)
+        return NOTHING_EXECUTED
     meter = _Meter(plan.works, listener, isinstance(model, ReportsWorkload))
     if isinstance(model, ReportsWorkload):
         model.watch(meter.on_progress)

@@ -16,7 +16,7 @@ from assay.core.secrets import is_hidden, without_secrets
 from assay.core.specs import GroupSpec, RunSpec
 from assay.core.variance_axes import task_family
 from assay.core.version import __version__
-from assay.models.registry import is_known
+from assay.models.model_registry import is_known
 from assay.run.build import BuiltTask, build_task
 from assay.run.events import Listener
 from assay.run.open_model import opened_model

@@ -38,7 +38,7 @@ from assay.core.specs import (
 )
 from assay.core.variance_axes import base_name
 from assay.models.download.named import cache_folder
-from assay.models.registry import must_fetch
+from assay.models.model_registry import must_fetch
 from assay.run.events import Listener
 from assay.run.open_model import arguments_notices, object_notices, opened_model
 from assay.scoring.document_scorer import DocumentScorer, document_scorer

@@ -29,7 +29,7 @@ from assay.core.training import (
     digest_training_examples,
     metric_unavailable_reason,
 )
-from assay.models.registry import full_arguments, open_model
+from assay.models.model_registry import full_arguments, open_model
 from assay.run.events import Noticed, Trained
 from assay.run.open_model import fitted_arguments, inherited_arguments, is_nameable, opened_model
 from assay.run.resolve import check_scoring, open_catalog, resolve_tasks

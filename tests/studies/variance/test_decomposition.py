@@ -17,7 +17,7 @@ from assay.core.errors import ModelError
 from assay.core.requests import HEAD_KINDS, Generation, Loglikelihood, Request
 from assay.core.responses import Failure
 from assay.core.results import RunResult
-from assay.studies.variance.values import TaskVariance
+from assay.studies.variance.variance_values import TaskVariance
 from assay.testing.scripted import ScriptedModel
 
 # Right (1) or wrong (0), by document and seed. Sums of squares: documents 1, seeds 1/2, the rest 1/2.

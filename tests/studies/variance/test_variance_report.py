@@ -14,9 +14,9 @@ from assay.core.scores import DrawCounts, Estimate
 from assay.report.figures.figure_data import PromptColumn
 from assay.report.figures.variance_plot import AxesRow, axes_chart
 from assay.stats.variance import Decomposition, StderrForecast, VarianceComponent
-from assay.studies.variance.values import PromptAxis, TaskVariance, VarianceAxis
-from assay.studies.variance.variance_figure import write_axes_figure
+from assay.studies.variance.variance_figures import write_axes_figure
 from assay.studies.variance.variance_report import draw_lines, prompt_lines, variance_lines
+from assay.studies.variance.variance_values import PromptAxis, TaskVariance, VarianceAxis
 from assay.testing import toy_choice_task
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -18,7 +18,7 @@ from assay.run.build import split_indices
 from assay.scoring.aggregate import document_clusters
 from assay.scoring.document_scorer import DocumentScorer
 from assay.studies.paired.predictions import gold_choices_of, predictions_of
-from assay.studies.variance.values import TaskVariance, VarianceAxis
+from assay.studies.variance.variance_values import TaskVariance, VarianceAxis
 
 if TYPE_CHECKING:
     import numpy as np

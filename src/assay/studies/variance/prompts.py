@@ -10,7 +10,7 @@ from assay.core.protocols import SkipsRows, Task
 from assay.core.results import TaskResult
 from assay.core.scores import MetricResult
 from assay.run.build import split_indices
-from assay.studies.variance.values import PromptAxis
+from assay.studies.variance.variance_values import PromptAxis
 
 
 def prompt_axes(tasks: Sequence[Task], results: Sequence[TaskResult]) -> tuple[PromptAxis, ...]:

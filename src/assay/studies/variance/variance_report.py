@@ -9,7 +9,7 @@ from assay.core.results import TaskResult
 from assay.core.variance_axes import COMBINED, DOCUMENT, DRAW, PROMPT
 from assay.report.safe_names import printable
 from assay.stats.variance import Decomposition, Effect, StderrForecast, VarianceComponent
-from assay.studies.variance.values import PromptAxis, TaskVariance, VarianceAxis
+from assay.studies.variance.variance_values import PromptAxis, TaskVariance, VarianceAxis
 
 # Sources below this share are summed up.
 _LEAST_SHARE = 0.01

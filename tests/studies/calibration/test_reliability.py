@@ -14,9 +14,7 @@ from assay.core.requests import Loglikelihood, Request
 from assay.report.figures.reliability_plot import reliability_figure
 from assay.report.figures.sheet import check_figure
 from assay.stats.calibration import CoveragePoint, ReliabilityBin
-from assay.studies.calibration.reliability import with_reliability
-from assay.studies.calibration.reliability_figure import write_reliability_figure
-from assay.studies.calibration.values import Reliability
+from assay.studies.calibration.reliability import Reliability, with_reliability, write_reliability_figure
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task
 
 pytest.importorskip("matplotlib")
