@@ -15,13 +15,17 @@ from assay.core.plural import plural
 from assay.core.recorded_values import BYPASS, CUSTOM, DocumentValues
 from assay.core.scores import Estimate
 from assay.core.variance_axes import task_family
-from assay.stats.bootstrap import smallest_p
 from assay.store.run_records import FINISHED, RunRecord
-from assay.studies.compare.caveats import bounds_of, pair_remarks
-from assay.studies.compare.comparability import Overlap, RecordedTask, cluster_differences, differences
+from assay.studies.compare.comparability import (
+    Overlap,
+    RecordedTask,
+    bounds_of,
+    cluster_differences,
+    differences,
+    pair_caveats,
+)
 from assay.studies.compare.compare_values import RunComparison, System, Uncompared
 from assay.studies.compare.systems import AT, check_options, find_systems, points_as_sizes, wanted_pairs
-from assay.studies.paired.bootstrap_tests import replicates_for
 from assay.studies.paired.differences import (
     PairedComparison,
     are_compatible,
@@ -39,7 +43,7 @@ from assay.studies.paired.paired_values import (
     PairedScore,
     RankTable,
 )
-from assay.studies.paired.verdicts import conclusion, rank_systems, ranking_table, with_verdicts
+from assay.studies.paired.verdicts import conclusion, rank_systems, ranking_table, replicates_for, with_verdicts
 
 if TYPE_CHECKING:
     from assay.core.protocols import Task
@@ -334,7 +338,7 @@ def _compared(context: _ComparisonContext, group: tuple[_TaskColumn, _MetricGrou
             context.refuse(fault)
         tasks = column.tasks[item.score.first], column.tasks[item.score.second]
         score = _with_counts(context, column, replace(item.score, differing=pairing.differing), pairing)
-        score = replace(score, remarks=(*pairing.remarks, *pair_remarks(score, pairing.match, tasks)))
+        score = replace(score, remarks=(*pairing.remarks, *pair_caveats(score, pairing.match, tasks)))
         if context.options.picks:
             score = _with_prediction_agreement(context, column, score, pairing.match)
         if context.options.flips:
@@ -551,8 +555,12 @@ def _is_beyond_resolution(pair: PairedScore, group: _MetricGroup, alpha: float) 
     """Whether p is as small as the bootstrap allows, and still not significant after correction."""
     if pair.p is None or pair.adjusted is None or not pair.p < alpha <= pair.adjusted:
         return False
+    if not pair.test.endswith("bootstrap"):
+        return False
+    from assay.stats.bootstrap import smallest_p
+
     replicates = replicates_for(group.entries[pair.first].recorded.aggregation)
-    return pair.test.endswith("bootstrap") and pair.p <= smallest_p(replicates, pair.clusters or pair.n)
+    return pair.p <= smallest_p(replicates, pair.clusters or pair.n)
 
 
 def _tables(systems: Sequence[System], groups: Sequence[_MetricGroup], pairs: Sequence[PairedScore]) -> list[RankTable]:
