@@ -131,7 +131,7 @@ def drifting(step: float, is_deterministic: bool) -> Careless:
 
 
 def test_an_answer_that_changes_is_caught() -> None:
-    with pytest.raises(AssertionError, match="when asked in reversed order"):
+    with pytest.raises(AssertionError, match="when requested in reversed order"):
         check_model(drifting(0.1, is_deterministic=False), ASK)
 
 

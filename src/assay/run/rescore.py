@@ -1,7 +1,7 @@
 """Scores the answers of a recorded run: another way, as a new run (`rescore`), or as they were (`load`).
 
 Takes a record and changes of metrics or filters, gives a result. No model is loaded unless answers are missing and may
-be asked.
+be requested.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def _lost_notices(reopened: ReopenedRun, lacking: _MissingRequests, completes: b
                 f"{item.task.card.name}: {state}: {count:,} of {len(item.documents):,} documents are completed"
             )
         elif count:
-            rest = "they count as failed and are in no score; --complete asks what is missing"
+            rest = "they count as failed and are in no score; --complete requests what is missing"
             notices.append(
                 f"{item.task.card.name}: {state}: {count:,} of {len(item.documents):,} documents lack answers; {rest}"
             )
@@ -295,7 +295,7 @@ def _purpose(instance: Instance, index: int, scoring: Scoring) -> str:
 
 
 def _seconds(session: Session, reopened: ReopenedRun, size: int) -> str:
-    """The time, where the store knows how fast the model is; from the run itself where that asked everything."""
+    """The time, where the store knows how fast the model is; from the run itself if that sent every request."""
     record, runs = reopened.record, session.store.runs
     speed = runs.speed(record.fingerprint)
     summary = record.summary or {}
@@ -351,7 +351,5 @@ def _check_same(record: RunRecord, model: Model) -> None:
     if not differences:
         return
     shown = "; ".join(f"{name} was {then!r}, is {now!r}" for name, (then, now) in differences.items())
-    advice = "Put the model back as it was, or run the tasks anew with this one"
-    raise ModelError(
-        Fault(f"run {record.id}", f"its model is not the same any more: {shown}", "the same model", advice)
-    )
+    advice = "Put the model back as it was, or rerun the tasks with this one"
+    raise ModelError(Fault(f"run {record.id}", f"its model has changed: {shown}", "the same model", advice))

@@ -260,7 +260,7 @@ def _overlap_notices(
     """A line where documents that training uses are evaluated, too."""
     effects = {
         _TRAINING: (training_examples, "a score on these is recall"),
-        _VALIDATION: (validation, "the weights that do best on these are kept, which flatters their score"),
+        _VALIDATION: (validation, "the weights that do best on these are selected, which flatters their score"),
     }
     for part, (own, effect) in effects.items():
         count = sum(training_example in evaluated for training_example in own)

@@ -65,7 +65,7 @@ def loading_features(record: RunRecord) -> RunFeatures:
 def _model(run: RunOutcome) -> Contribution:
     """What a model reports about itself; it has something to report only if it was loaded."""
     model = run.setup.model
-    return Contribution(notices=tuple(model.notices()) if run.asked and isinstance(model, ReportsNotices) else ())
+    return Contribution(notices=tuple(model.notices()) if run.requested and isinstance(model, ReportsNotices) else ())
 
 
 def _results(run: RunOutcome) -> Contribution:

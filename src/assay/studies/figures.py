@@ -184,6 +184,6 @@ def check_prompts(spec: RunSpec, flag: str, least: int) -> None:
     variants = [task.card.variant for task in tasks]
     counts = Counter(variant.task for variant in variants if variant is not None and variant.prompt is not None)
     if max(counts.values(), default=0) < least:
-        found = "no task of the run is evaluated in several ways"
+        found = "no task of the run is evaluated in several variants"
         varied = "--seeds, --orders, --draws or --prompts"
         raise UserError(Fault(flag, found, varied if least > 1 else "--prompts, or a task file with prompts"))

@@ -60,7 +60,7 @@ def test_tasks_without_choices_are_not_shown(tmp_path: Path) -> None:
     assert [task.reliability is None for task in tasks] == [False, True]
     written = write_reliability_figure(tasks, tmp_path / "new" / "r.svg")
     assert "toy_choice" in texts(written) and "toy_generation" not in texts(written)
-    with pytest.raises(UserError, match="weighs choices"):
+    with pytest.raises(UserError, match="scores choices"):
         write_reliability_figure(tasks[1:], tmp_path / "r.svg")
 
 

@@ -83,7 +83,7 @@ def write_reliability_figure(tasks: Sequence[TaskResult], path: str | Path) -> P
 
     shown = {task.name: task.reliability for task in tasks if task.reliability is not None}
     if not shown:
-        found = "no task of the run weighs choices, so there is no confidence to show"
+        found = "no task of the run scores choices, so there is no confidence to show"
         raise UserError(
             Fault("--reliability_figure", found, "a multiple-choice task, scored in one order of its choices")
         )

@@ -308,7 +308,7 @@ def _missing_values(score: PairedScore) -> list[str]:
 
 
 def _early_stopping(label: str, task: RecordedTask) -> list[str]:
-    """A run that stopped when its scores said enough: a test of a fixed number of documents does not know of that."""
+    """A run that stopped early by its own scores, which a test of a fixed number of documents does not account for."""
     stop = (task.summary.get("spared") or {}).get("stop")
     if not stop or not stop["is_reached"]:
         return []

@@ -316,7 +316,7 @@ def _reason(aggregation: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Pairing:
-    """Two systems' matched documents, the differences between their runs, and remarks."""
+    """Two systems' matched documents, the differences between their runs, and caveats."""
 
     match: MatchedPair
     differing: tuple[str, ...]
@@ -368,7 +368,7 @@ def _missing(context: _ComparisonContext, task: RecordedTask) -> tuple[int, int]
 
 
 def _with_flips(context: _ComparisonContext, column: _TaskColumn, score: PairedScore) -> PairedScore:
-    """The pair with the questions of its listed documents, or a remark that says why none are listed."""
+    """The pair with the questions of its listed documents, or a caveat that says why none are listed."""
     if score.flips:
         from assay.studies.compare.reopened_runs import with_questions
 
@@ -382,7 +382,7 @@ def _with_flips(context: _ComparisonContext, column: _TaskColumn, score: PairedS
 def _with_prediction_agreement(
     context: _ComparisonContext, column: _TaskColumn, score: PairedScore, match: MatchedPair
 ) -> PairedScore:
-    """The pair with the agreement of its predictions, or a remark that says why there is none."""
+    """The pair with the agreement of its predictions, or a caveat that says why there is none."""
     from assay.studies.compare.reopened_runs import prediction_agreement
 
     both = context.reopened(column.tasks[score.first]), context.reopened(column.tasks[score.second])

@@ -33,7 +33,7 @@ _LARGEST = 700.0
 
 
 def unbounded_interval(level: float) -> tuple[float, float]:
-    """The interval of what says nothing."""
+    """The interval without ends: nothing is known."""
     return -math.inf, math.inf
 
 
@@ -79,7 +79,7 @@ def bounded_sign_flip_interval(sign_flip: SignFlipTest, level: float) -> tuple[f
 
 
 def sign_test_interval(value: float, units: int, level: float) -> tuple[float, float]:
-    """Of documents that all differ alike, the sign test tells as much as there is to know."""
+    """The interval by the sign test, for documents that all differ alike."""
     return (value, value) if 2 * 0.5**units < 1 - level else unbounded_interval(level)
 
 

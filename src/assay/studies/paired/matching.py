@@ -129,7 +129,7 @@ class MatchedPair:
 
     @property
     def addends(self) -> tuple[Floats, Floats] | None:
-        """What documents add to two sums whose difference tells which score is higher; None without such sums."""
+        """What documents add to two sums whose difference shows which score is higher; None without such sums."""
         if self.first.addends is None or self.second.addends is None:
             return None
         one, other = self.first.lengths, self.second.lengths

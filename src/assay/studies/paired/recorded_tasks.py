@@ -107,7 +107,7 @@ class ReopenedTask:
 def reopen_tasks(
     store: Store, record: RunRecord, names: list[str], listener: Listener, given: Sequence[Task] = ()
 ) -> dict[str, ReopenedTask]:
-    """The named tasks of a run. Each is scored anew from the store, without lm-eval's bootstrap.
+    """The named tasks of a run. Each is scored again from the store, without lm-eval's bootstrap.
 
     Args:
         store: holds the run.
@@ -143,11 +143,11 @@ def _objects(store: Store, record: RunRecord, names: list[str], lacking: Sequenc
 
 
 def _reopened_task(store: Store, record: RunRecord, built: BuiltTask, spec: RunSpec) -> ReopenedTask:
-    """A task scored anew; one that cannot be scored leaves the others theirs."""
+    """A task scored again; one that cannot be scored does not affect the others."""
     name, where = built.task.card.name, f"task {built.task.card.name}"
     try:
         scorer = document_scorer(built.task.scoring, where)
-    except UserError as error:  # a metric that is not to be had, say
+    except UserError as error:  # such as a metric that is not installed
         return ReopenedTask(store, record, name, spec, reason=str(error))
     result = scored_task(built, scorer, store.responses, NOTHING_EXECUTED, 0)
     if result.problem is not None and not result.metrics:

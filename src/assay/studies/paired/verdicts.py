@@ -280,7 +280,7 @@ def rank_systems(
         RankedSystem(label, scores[label], ranks[label].first, ranks[label].last, letters[label])
         for label in best_first
     ]
-    # Stable, so that systems of one rank stand in the order of their scores.
+    # Stable, so that systems of one rank are in the order of their scores.
     return tuple(sorted(places, key=lambda place: place.rank))
 
 

@@ -20,7 +20,7 @@ def write_prompt_figure(axes: Sequence[PromptAxis], path: str | Path) -> Path:
         if axis.known and all(0 <= score <= 1 for score in axis.known.values()):
             shown.setdefault(axis.task, axis)
     if not shown:
-        found = "no task of the run was asked in several prompts with a score from 0 to 1"
+        found = "no task of the run was evaluated in several prompts with a score from 0 to 1"
         raise UserError(Fault("--prompt_figure", found, "--prompts, or a task file with prompts"))
     columns = [PromptColumn(f"{axis.task} ({axis.metric})", axis.known) for axis in shown.values()]
     target = Path(path).expanduser()
@@ -29,14 +29,14 @@ def write_prompt_figure(axes: Sequence[PromptAxis], path: str | Path) -> Path:
 
 
 def write_axes_figure(found: Sequence[TaskVariance], path: str | Path) -> Path:
-    """Draws a task's first metric from 0 to 1, for every task that was asked in several ways."""
+    """Draws a task's first metric from 0 to 1, for every task that was evaluated in several variants."""
     shown: dict[str, TaskVariance] = {}
     for item in found:
         scores = [score for axis in item.axes for score in axis.known.values()]
         if scores and all(0 <= score <= 1 for score in scores):
             shown.setdefault(item.task, item)
     if not shown:
-        reason = "no task of the run was asked in several ways with a score from 0 to 1"
+        reason = "no task of the run was evaluated in several variants with a score from 0 to 1"
         raise UserError(Fault("--axes_figure", reason, "--seeds, --orders, --draws or --prompts"))
     target = Path(path).expanduser()
     axes_chart(list(map(_row, shown.values())), target, "Where the scores vary")

@@ -22,7 +22,7 @@ def state(doc: dict[str, Any]) -> int:
 
 def test_asking_and_logging_are_told_apart_and_the_row_stays() -> None:
     changed = changed_document(ROW, [ask, state], [state])
-    assert changed.asked == {"q": "?", "choices": ["a", "b", "c"], "asked": True}
+    assert changed.after_prompt == {"q": "?", "choices": ["a", "b", "c"], "asked": True}
     assert changed.logged == {"choices": ["a", "b", "c"]}
     assert ROW == {"q": "?", "choices": ["a", "b"]}
 
