@@ -24,7 +24,7 @@ from assay.models.download.named import NAMED_MODELS
 from assay.models.engine import cpu_layers as tuning
 from assay.models.engine import engine as engines
 from assay.models.engine import memory
-from assay.models.registry import open_named
+from assay.models.model_registry import open_named
 from assay.models.runtime import release_memory
 
 WORDS = ("river", "rose", "two", "feet", "Sunday", "small", "boat", "came", "bread", "milk", "letters", "town")

@@ -24,7 +24,7 @@ from typing import Any
 from assay.core.protocols import ExposesTokens, Task
 from assay.core.requests import Demonstrated, Generation, Loglikelihood, Request
 from assay.core.specs import LM_EVAL, ModelSettings, RunSpec
-from assay.models.registry import open_model
+from assay.models.model_registry import open_model
 from assay.options.specification import make_spec
 from assay.report.lm_eval_results import plain as plain_document
 from assay.run.build import selected_documents

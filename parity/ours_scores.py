@@ -17,7 +17,7 @@ from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.responses import Failure, Logprob, Output, Text
 from assay.core.results import AnsweredDocument, TaskResult
 from assay.core.specs import LM_EVAL, ModelSettings
-from assay.models.registry import open_model
+from assay.models.model_registry import open_model
 from assay.options.specification import make_spec
 from assay.report.lm_eval_results import results_data
 from assay.run.build import build_task, check_golds

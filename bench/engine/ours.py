@@ -17,7 +17,7 @@ from typing import Any
 from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob, Output, Text
 from assay.core.specs import ModelSettings
-from assay.models.hf.decoder.model import open_causal
+from assay.models.hf.decoder.decoder_model import open_causal
 from bench.engine.channel import read_rows, serve
 from bench.engine.counting import TokenCounter, gemm_rate
 from bench.engine.reading import Reader

@@ -16,7 +16,7 @@ from pathlib import Path
 from assay.core.requests import Generation, Message
 from assay.core.responses import Text
 from assay.core.specs import ModelSettings
-from assay.models.registry import open_model
+from assay.models.model_registry import open_model
 from bench.extraction.forms import STOPS, Prompt, prompts
 
 

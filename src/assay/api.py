@@ -20,7 +20,7 @@ from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
 from assay.core.specs import DetectOptions, RunSpec
 from assay.core.training import FitSpec, parse_fit_spec
-from assay.models.registry import is_known, resolve_model
+from assay.models.model_registry import is_known, resolve_model
 from assay.options.model_rows import ModelRow, model_rows
 from assay.options.refusals import refuse_early_stopping, refuse_methods_settings
 from assay.options.specification import fit_spec_of, make_spec, with_settings
@@ -32,7 +32,7 @@ from assay.run.forecast import PlanReport, forecast
 from assay.run.session import Session, run
 from assay.run.show import ShownDocument, show_documents
 from assay.store.store import StoreLocation, open_store, run_id, store_of_runs
-from assay.studies.analyses import RESCORING_FEATURES, new_session
+from assay.studies.analyses import loading_features, new_session, rescoring_features
 from assay.tasks.scoring_overrides import scoring_changes
 
 if TYPE_CHECKING:
@@ -180,7 +180,8 @@ def load_run(
 
     objects = task_objects(tasks, "load_run")
     with open_store(store_of_runs(store, run), may_be_read_only=True) as opened:
-        return load(opened, run_id(run), objects, listener, RESCORING_FEATURES)
+        record = opened.runs.get(run_id(run))
+        return load(opened, record, objects, listener, loading_features(record))
 
 
 @checked()
@@ -410,7 +411,7 @@ def rescore(
     if output_path is not None:
         check_output_path(output_path)
     with open_store(store_of_runs(store, run), may_be_read_only=not complete) as opened:
-        result = rescoring.rescore(opened, run_id(run), wanted, listener, RESCORING_FEATURES)
+        result = rescoring.rescore(opened, run_id(run), wanted, listener, rescoring_features())
     if output_path is not None:
         write_results(result, output_path, log_samples)
     return result

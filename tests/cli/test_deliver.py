@@ -154,7 +154,7 @@ def test_a_figure_that_fails_leaves_the_others(
 
 def test_a_figure_of_prompts_without_prompts_is_refused_before_the_run(cli: Cli, folder: Path, tmp_path: Path) -> None:
     done = run(cli, folder, "colours", "--prompt_figure", tmp_path / "p.svg")
-    assert done.code == 2 and "--prompt_figure: no task of the run is evaluated in several ways" in done.err
+    assert done.code == 2 and "--prompt_figure: no task of the run is evaluated in several variants" in done.err
     assert json.loads(cli("ls", "runs", "--json").out) == []
 
 

@@ -13,8 +13,8 @@ import pytest
 from assay.cli.main import COMMANDS
 from assay.models.aliases import UNSUPPORTED_MODELS
 from assay.models.loading.argument_hints import UNSUPPORTED_ARGUMENTS
-from assay.models.loading.arguments import BACKEND, READERS
-from assay.models.registry import ALIASES, is_known
+from assay.models.loading.hf_arguments import BACKEND, READERS
+from assay.models.model_registry import ALIASES, is_known
 from assay.options import hints
 from assay.options.parser import make_parser
 
@@ -188,7 +188,7 @@ def test_every_argument_of_lm_evals_models_works_or_says_what_to_do() -> None:
 
 
 def test_the_defaults_of_lm_eval_are_taken() -> None:
-    from assay.models.loading.arguments import read_causal_arguments
+    from assay.models.loading.hf_arguments import read_causal_arguments
 
     assert read_causal_arguments({"pretrained": "x", **LM_EVAL_DEFAULTS}).pretrained == "x"
 
@@ -223,7 +223,7 @@ def test_advice_for_arguments_names_what_was_given(cli: Cli, given: str, advice:
 
 @pytest.mark.parametrize(("name", "dtype"), [("half", "float16"), ("bf16", "bfloat16"), ("torch.float", "float32")])
 def test_other_names_of_number_formats_are_taken(name: str, dtype: str) -> None:
-    from assay.models.loading.arguments import read_causal_arguments
+    from assay.models.loading.hf_arguments import read_causal_arguments
 
     assert read_causal_arguments({"pretrained": "x", "dtype": name}).dtype == dtype
 

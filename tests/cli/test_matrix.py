@@ -138,7 +138,7 @@ def test_a_figure_that_one_model_cannot_have_leaves_the_others_their_turn(cli: C
     words = ["--tasks", "demo_scramble", "--limit", "2", "--reliability_figure", tmp_path / "r.svg"]
     done = cli("run", "--models", "dummy:seed=1|2", *words)
     assert (done.code, done.out.count("record: run")) == (2, 2)
-    assert "error: dummy@2: --reliability_figure: no task of the run weighs choices" in done.err.replace("\n", " ")
+    assert "error: dummy@2: --reliability_figure: no task of the run scores choices" in done.err.replace("\n", " ")
 
 
 def test_a_model_with_several_runs_has_files_by_task() -> None:

@@ -72,7 +72,7 @@ def test_wrong_words_are_errors(cli: Cli, task_folder: Path) -> None:
     done = cli(*words(task_folder, "--changes", "-1"))
     assert done.code == 2
     done = cli("methods", "--model", "ngram", "--tasks", "demo_cloze")
-    assert (done.code, "has choices to pick from" in done.err) == (2, True)
+    assert (done.code, "none of the tasks has choices" in done.err) == (2, True)
 
 
 def test_failed_requests_are_reported_by_the_exit_code(process: Cli, task_folder: Path) -> None:

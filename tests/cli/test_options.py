@@ -52,7 +52,7 @@ def test_seeds_of_an_axis_are_counted_or_listed(cli: Cli, tmp_path: Path) -> Non
 
 def test_a_figure_of_axes_without_any_is_refused_before_the_run(cli: Cli, tmp_path: Path) -> None:
     done = cli("run", "--model", "ngram", "--tasks", "demo_scramble_cycle", "--axes_figure", tmp_path / "f.svg")
-    assert done.code == 2 and "--axes_figure: no task of the run is evaluated in several ways" in done.err
+    assert done.code == 2 and "--axes_figure: no task of the run is evaluated in several variants" in done.err
     assert done.out == "" and "requests" not in done.err
 
 

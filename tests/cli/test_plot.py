@@ -31,7 +31,7 @@ def test_the_axes_of_a_varied_run(cli: Cli, tmp_path: Path) -> None:
 def test_a_figure_without_anything_to_show_is_an_error(cli: Cli, task_folder: Path, tmp_path: Path) -> None:
     cli("run", "--model", "dummy", "--tasks", "colours", "--include_path", task_folder)
     done = cli("plot", "last", "prompts", "-o", tmp_path / "f.svg")
-    assert done.code == 2 and "no task of the run was asked in several prompts" in done.err
+    assert done.code == 2 and "no task of the run was evaluated in several prompts" in done.err
     assert not (tmp_path / "f.svg").exists()
 
 

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from assay.models.hf.encoder.heads import HEADS
-from assay.models.loading.arguments import DECODER, ENCODER, FAMILIES, QUANTIZATIONS
 from assay.models.loading.checkpoint import FAMILY_KINDS
+from assay.models.loading.hf_arguments import DECODER, ENCODER, FAMILIES, QUANTIZATIONS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "families.md").read_text(encoding="utf-8")
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import assay
-from assay.models.registry import MODELS
+from assay.models.model_registry import MODELS
 from assay.scoring.registry import FILTERS, METRICS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")

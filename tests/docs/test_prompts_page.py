@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from assay.cli.main import main
-from assay.studies.variance.values import PromptAxis
 from assay.studies.variance.variance_report import prompt_lines
+from assay.studies.variance.variance_values import PromptAxis
 
 PAGE = (Path(__file__).parents[2] / "docs" / "prompts.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]

@@ -11,7 +11,7 @@ import pytest
 import assay
 from assay.cli.main import COMMANDS
 from assay.core.errors import UserError
-from assay.models.registry import MODELS
+from assay.models.model_registry import MODELS
 from assay.scoring.registry import METRICS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")

@@ -12,8 +12,8 @@ import pytest
 from assay.cli.main import main
 from assay.core.scores import Estimate
 from assay.stats.variance import Decomposition, StderrForecast, VarianceComponent
-from assay.studies.variance.values import TaskVariance, VarianceAxis
 from assay.studies.variance.variance_report import variance_lines
+from assay.studies.variance.variance_values import TaskVariance, VarianceAxis
 
 PAGE = (Path(__file__).parents[2] / "docs" / "variance.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]

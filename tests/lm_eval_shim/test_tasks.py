@@ -313,5 +313,5 @@ def test_tasks_that_run_what_the_model_wrote_need_consent(run: Callable[..., Run
 
 
 def test_tasks_with_pictures_are_refused_before_anything_runs(run: Callable[..., RunResult]) -> None:
-    with pytest.raises(UserError, match="asks about images, which no model of this version takes"):
+    with pytest.raises(UserError, match="needs image input, which no model of this version takes"):
         run(GENERATED + "doc_to_image: q\n", "")

@@ -11,9 +11,9 @@ ROOM = Path(assay.models.__file__).parent
 # From top to bottom, as in the docstring of `assay.models`; siblings do not import each other.
 LAYERS = (
     ("model_decorator",),
-    ("registry", "aliases"),
+    ("model_registry", "aliases"),
     ("hf", "ngram", "dummy"),
-    ("engine", "training", "argument_checks"),
+    ("engine", "training"),
     ("inference",),
     ("loading",),
     ("tokens",),
@@ -21,7 +21,7 @@ LAYERS = (
     ("runtime",),
 )
 LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
-INSIDE_A_LAYER = {("registry", "aliases")}
+INSIDE_A_LAYER = {("model_registry", "aliases")}
 
 
 def imported_layers(path: Path) -> set[str]:

@@ -11,7 +11,7 @@ import pytest
 import assay
 from assay.core.errors import ArgumentError, ModelError
 from assay.core.specs import ModelSettings
-from assay.models.registry import MODELS, model_names, model_rows, open_model
+from assay.models.model_registry import MODELS, model_names, model_rows, open_model
 from assay.testing import check_model, toy_choice_task, toy_generation_task
 
 

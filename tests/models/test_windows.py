@@ -15,7 +15,7 @@ from assay import Read, evaluate, task
 from assay.core.errors import ModelError, UserError
 from assay.core.requests import RollingLoglikelihood, Windows
 from assay.core.responses import Failure, Logprob
-from assay.models.hf.decoder.model import CausalModel
+from assay.models.hf.decoder.decoder_model import CausalModel
 from assay.models.ngram import NgramModel
 from assay.models.tokens.tokenization import rolling_windows
 

@@ -15,7 +15,7 @@ from assay import evaluate
 from assay.core.responses import Logprob
 from assay.core.results import TaskResult
 from assay.core.specs import ModelSettings
-from assay.models.registry import open_model
+from assay.models.model_registry import open_model
 from assay.report.lm_eval_results import results_data, sample_lines
 
 

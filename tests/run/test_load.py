@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,15 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"limit": 6}, {"sample": 20}, {"predict_only": True}, {"metrics": "+acc_bytes,ece"}, {"num_fewshot": 2}],
+    [
+        {"limit": 6},
+        {"sample": 20},
+        {"predict_only": True},
+        {"metrics": "+acc_bytes,ece"},
+        {"num_fewshot": 2},
+        {"until_se": 0.08},
+        {"style": "letters", "orders": 2, "limit": 8},
+    ],
 )
 def test_a_finished_run_gives_what_it_recorded(store: Path, settings: dict[str, Any]) -> None:
     ran = assay.evaluate("ngram", "demo_questions", store=store, **settings)
@@ -33,6 +43,31 @@ def test_a_finished_run_gives_what_it_recorded(store: Path, settings: dict[str, 
     assert loaded.tasks == ran.tasks
     assert loaded.to_dicts(samples=True) == ran.to_dicts(samples=True)
     assert (loaded.run_id, loaded.counts, loaded.notices) == (ran.run_id, ran.counts, ran.notices)
+
+
+SEEDS = {"num_fewshot": 2, "fewshot_sampler": "fixed", "fewshot_seeds": (1, 2)}
+
+
+@pytest.mark.parametrize("settings", [{"limit": 8}, {"until_se": 0.1}, {"sample": 20, "reference": "last"}])
+def test_runs_over_several_seeds_are_loaded_with_their_variance(store: Path, settings: dict[str, Any]) -> None:
+    assay.evaluate("dummy", "demo_arithmetic_2d", store=store, **SEEDS)
+    ran = assay.evaluate("ngram", "demo_arithmetic_2d", store=store, **SEEDS, **settings)
+    loaded = assay.load_run(ran)
+    assert len(ran.tasks) == 2 and ran.variance
+    assert loaded.tasks == ran.tasks and loaded.variance == ran.variance
+    assert (loaded.notices, loaded.contributions) == (ran.notices, ran.contributions)
+
+
+@pytest.mark.parametrize("settings", [{"sample": 30, "reference": "last"}, {"until_decided": "last", "limit": 60}])
+def test_what_a_run_found_with_another_is_loaded_without_it(store: Path, settings: dict[str, Any]) -> None:
+    other = assay.evaluate("dummy", "demo_questions", store=store)
+    ran = assay.evaluate("ngram", "demo_questions", store=store, **settings)
+    with closing(sqlite3.connect(store)) as opened, opened:
+        opened.execute("DELETE FROM runs WHERE id = ?", [other.run_id])
+    loaded = assay.load_run(ran)
+    found = loaded.tasks[0].subsample
+    assert (found.reference or found.stop.other) == other.run_id
+    assert loaded.tasks == ran.tasks and loaded.contributions == ran.contributions
 
 
 def test_groups_are_loaded_too(store: Path) -> None:

@@ -129,7 +129,9 @@ def test_the_advice_of_rescore_works(store: Path) -> None:
 
 def test_an_object_that_a_run_did_not_evaluate_is_reported(store: Path) -> None:
     whole, sampled = pair(store, sums)
-    with pytest.raises(DataError, match="asked sums, and the tasks given are sums, letters; expected tasks of the run"):
+    with pytest.raises(
+        DataError, match="evaluated sums, and the tasks given are sums, letters; expected tasks of the run"
+    ):
         rescore(whole, tasks=[sums, letters])
     with pytest.raises(UnknownName, match='no run has a task "letters"'):
         compare(whole, sampled, tasks=[sums, letters])

@@ -206,7 +206,7 @@ def test_complete_requests_only_what_is_missing(run: Call, again: Call, tmp_path
 
 def test_another_model_may_not_complete(run: Call, again: Call) -> None:
     run()
-    with pytest.raises(ModelError, match="not the same any more: name was 'scripted', is 'other'"):
+    with pytest.raises(ModelError, match="has changed: name was 'scripted', is 'other'"):
         again(metrics="acc_mutual_info", complete=True, model=ScriptedModel(answer, name="other"))
 
 
@@ -309,7 +309,7 @@ def test_metrics_that_fit_no_task_are_an_error_and_some_a_notice(run: Call, agai
     ):
         again(metrics="acc_norm")
     run("both")
-    assert "acc_norm cannot score the answers of sums: their own metrics are kept" in again(metrics="acc_norm").notices
+    assert "acc_norm cannot score the answers of sums: they keep their own metrics" in again(metrics="acc_norm").notices
 
 
 def test_an_interrupted_run_is_scored_as_far_as_it_got(run: Call, again: Call) -> None:

@@ -309,7 +309,7 @@ def test_a_run_in_batches_scores_what_a_full_run_scores() -> None:
 
 def test_analyses_add_to_the_result_and_one_that_raises_costs_its_own_part() -> None:
     def count(outcome: RunOutcome) -> Contribution:
-        return Contribution(notices=(f"{outcome.asked} asked",), lines=("a line",))
+        return Contribution(notices=(f"{outcome.requested} asked",), lines=("a line",))
 
     def broken(outcome: RunOutcome) -> Contribution:
         raise RuntimeError("no")

@@ -121,7 +121,7 @@ def test_documents_that_are_evaluated_too_are_counted_in_training_and_validation
         trainable_model(), replace(task, evaluated=twice), store=tmp_path / "s.db", listener=events.append
     )
     message = "documents are in the evaluated split, too"
-    flattered = "the weights that do best on these are kept, which flatters their score"
+    flattered = "the weights that do best on these are selected, which flatters their score"
     assert Noticed(f"sums: training: 3 of 20 {message}: a score on these is recall") in events
     assert Noticed(f"sums: validation: 2 of 5 {message}: {flattered}") in events
     assert (fitted.data["lessons_evaluated"], fitted.data["checks_evaluated"]) == (3, 2)

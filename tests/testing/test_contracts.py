@@ -131,13 +131,13 @@ def drifting(step: float, is_deterministic: bool) -> Careless:
 
 
 def test_an_answer_that_changes_is_caught() -> None:
-    with pytest.raises(AssertionError, match="when asked in reversed order"):
+    with pytest.raises(AssertionError, match="when requested in reversed order"):
         check_model(drifting(0.1, is_deterministic=False), ASK)
 
 
 def test_small_differences_pass_unless_the_model_says_it_has_none() -> None:
     check_model(drifting(1e-7, is_deterministic=False), ASK)
-    with pytest.raises(AssertionError, match="when asked"):
+    with pytest.raises(AssertionError, match="when requested"):
         check_model(drifting(1e-7, is_deterministic=True), ASK)
 
 

@@ -1,4 +1,7 @@
-"""Parses `key=value` settings from the command line: separated by commas or blanks, quoted, or as JSON."""
+"""Parses `key=value` settings from the command line: separated by commas or blanks, quoted, or as JSON.
+
+Also checks those of a model that has only a few: unknown names, whole numbers.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.core.errors import Fault, UserError
+from assay.core.errors import Fault, ModelError, UserError, did_you_mean
 from assay.core.secrets import remember, remember_environment
 
 # Most characters of the arguments that a model's display name includes.
@@ -94,3 +97,24 @@ def parse_value(text: str) -> Any:
         return stripped
     # Other Python literals (…, bytes, sets, complex numbers) are not settings: `until=...` is text.
     return value if isinstance(value, (str, int, float, list, tuple, dict)) else stripped
+
+
+def reject_unknown_arguments(model: str, args: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    """Raises an error that lists every argument the model does not have."""
+    expected = "one of: " + ", ".join(known)
+    unknown = [name for name in args if name not in known]
+    if unknown:
+        raise ModelError(
+            *(Fault("model_args", f'{model} has no "{name}"{did_you_mean(name, known)}', expected) for name in unknown)
+        )
+
+
+def whole_number(model: str, args: Mapping[str, Any], name: str, default: int) -> int:
+    """An argument that must be a whole number; accepts text from a command line."""
+    value = args.get(name, default)
+    # bool is a subclass of int, but `seed=True` is a mistake.
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().removeprefix("-").isdecimal():
+        return int(value)
+    raise ModelError(Fault("model_args", f"{model}: {name}={value!r}", "a whole number"))

@@ -27,11 +27,11 @@ class ChangedDocument:
     """A row that the task's code changed in place; sample files show the changed fields, as lm-eval's do.
 
     Attributes:
-        prompted: the fields after the prompt was built.
+        after_prompt: the fields after the prompt was built.
         logged: the fields that were added or changed while choices and target were read for the log.
     """
 
-    prompted: Mapping[str, Any]
+    after_prompt: Mapping[str, Any]
     logged: Mapping[str, Any]
 
 

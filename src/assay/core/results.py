@@ -129,12 +129,12 @@ class TaskResult:
 
     @property
     def reliability(self) -> Any:
-        """Accuracy by confidence (`assay.studies.calibration.values.Reliability`); None where it was not computed."""
+        """Accuracy by confidence (`assay.studies.calibration.reliability.Reliability`), where computed."""
         return self.additions.get("reliability")
 
     @property
     def subsample(self) -> Any:
-        """What a random part of the documents shows (`assay.studies.sampling.values.SubsampleResult`), or None."""
+        """Estimates from a random sample (`assay.studies.sampling.subsample_values.SubsampleResult`), or None."""
         return self.additions.get("spared")
 
     @property
@@ -234,7 +234,7 @@ class RunResult(Tabular):
 
     @property
     def prompts(self) -> tuple[Any, ...]:
-        """Tasks in several prompts, by metric (`assay.studies.variance.values.PromptAxis`)."""
+        """Tasks in several prompts, by metric (`assay.studies.variance.variance_values.PromptAxis`)."""
         return self.values("prompts")
 
     @property

@@ -4,9 +4,9 @@ May import: `assay.core`, `assay.stats` and `assay.guard`. torch and transformer
 listing models costs nothing. Sub-layers, from top to bottom; each imports only what is below it:
 
     model_decorator      `@assay.model`: functions and classes as models with a name
-    registry             model names to opened models; `aliases` resolves paths, Hub ids and lm-eval's names
+    model_registry       model names to opened models; `aliases` resolves paths, Hub ids and lm-eval's names
     hf | ngram | dummy   the models: hf/{decoder,seq2seq,encoder}, one folder per family
-    engine | training    inference over a prefix tree; fine-tuning; `argument_checks` for small models
+    engine | training    inference over a prefix tree; fine-tuning
     inference            padded batches: log-likelihoods and generation
     loading              arguments, checkpoint files, fingerprint, tokenizer, weights, quantisation
     tokens               text to token ids and back, chat templates

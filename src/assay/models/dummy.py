@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from assay.core.arguments import reject_unknown_arguments, whole_number
 from assay.core.identity import Fingerprint, canonical_json, to_bytes
 from assay.core.protocols import Capabilities
 from assay.core.requests import (
@@ -25,7 +26,6 @@ from assay.core.requests import (
 )
 from assay.core.responses import Failure, Logprob, Output, Text, unsupported
 from assay.core.specs import ModelSettings
-from assay.models.argument_checks import reject_unknown_arguments, whole_number
 
 # Part of the fingerprint; raise it when an answer changes.
 VERSION = 1

@@ -21,7 +21,7 @@ from assay.core.requests import HEAD_KINDS, REQUEST_KINDS, Generation, Request
 from assay.core.responses import Failure, Output, Text
 from assay.core.specs import ModelSettings
 from assay.models.download.named import NAMED_MODELS
-from assay.models.registry import ALIASES, MODELS
+from assay.models.model_registry import ALIASES, MODELS
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.arguments import reject_unknown_arguments, whole_number
 from assay.core.errors import Fault, ModelError
 from assay.core.identity import Fingerprint, canonical_json, to_bytes
 from assay.core.protocols import Capabilities
@@ -37,7 +38,6 @@ from assay.core.requests import (
 )
 from assay.core.responses import Failure, Logprob, Output, Text, unsupported
 from assay.core.specs import ModelSettings
-from assay.models.argument_checks import reject_unknown_arguments, whole_number
 from assay.models.tokens.tokenization import rolling_windows
 
 # Part of the fingerprint; raise it when an answer changes.

@@ -16,7 +16,7 @@ from assay.core.errors import Fault, UserError
 from assay.core.protocols import Model
 from assay.core.secrets import redacted_text
 from assay.core.training import FINETUNE, FitSpec, parse_fit_spec
-from assay.models.registry import resolve_model
+from assay.models.model_registry import resolve_model
 from assay.options.specification import fit_spec_of
 from assay.options.table import Settings
 from assay.options.training import training_settings

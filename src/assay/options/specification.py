@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 from assay.core.arguments import parse_arguments
 from assay.core.call_checks import checked
 from assay.core.errors import Fault, UserError, did_you_mean
-from assay.core.specs import RunSpec, Seeds, SubsamplingOptions, VariationAxes
+from assay.core.specs import ModelSettings, RunSpec, Seeds, SubsamplingOptions, VariationAxes
 from assay.core.training import FINETUNE, FIT_KEYS, FitSpec, parse_fit_spec
-from assay.models.inference.batching import read_batch_size
-from assay.models.loading.arguments import ENGINES
 from assay.options.option import filled
 from assay.options.table import Settings, setting_options
 from assay.options.training import training_settings
@@ -133,8 +131,8 @@ def make_spec(model: str, tasks: str | Sequence[str], **settings: Unpack[Setting
     values = {"model": model, "tasks": (tasks,) if isinstance(tasks, str) else tuple(tasks)}
     spec: RunSpec = filled(RunSpec, {**values, **_plain_fields(settings), **_computed_fields(settings)})
     resolve_windows(spec.options.texts)
-    read_batch_size(spec.settings.batch_size)
-    _check_engine(spec.settings.engine)
+    if spec.settings != ModelSettings():
+        _check_model_settings(spec.settings)
     return spec
 
 
@@ -183,9 +181,13 @@ def _folders(include: str | Path | Sequence[str | Path] | None) -> tuple[str, ..
     return tuple(str(folder) for folder in folders)
 
 
-def _check_engine(engine: str) -> None:
-    if engine not in ENGINES:
-        found = f'no engine "{engine}"{did_you_mean(engine, ENGINES)}'
+def _check_model_settings(settings: ModelSettings) -> None:
+    from assay.models.inference.batching import read_batch_size  # most runs have the defaults
+    from assay.models.loading.hf_arguments import ENGINES
+
+    read_batch_size(settings.batch_size)
+    if settings.engine not in ENGINES:
+        found = f'no engine "{settings.engine}"{did_you_mean(settings.engine, ENGINES)}'
         raise UserError(Fault("--engine", found, "one of " + ", ".join(ENGINES)))
 
 

@@ -69,7 +69,7 @@ def _collections(kind: str) -> Callable[[Sources], Listing]:
 
 
 def _models(sources: Sources) -> Listing:
-    from assay.models.registry import model_rows
+    from assay.models.model_registry import model_rows
     from assay.store.store import Store, default_path
 
     path = Path(sources.store or default_path())

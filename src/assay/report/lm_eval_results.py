@@ -337,7 +337,7 @@ def _hashes(item: AnsweredDocument, render: Render) -> dict[str, str]:
     plain_prompt = _prompt(prompt, render)
     text = plain_prompt if isinstance(plain_prompt, str) else json.dumps(plain_prompt, ensure_ascii=False)
     changed = item.instance.changed
-    fields = item.document.fields if changed is None else changed.prompted
+    fields = item.document.fields if changed is None else changed.after_prompt
     document = json.dumps(dict(fields), indent=2, ensure_ascii=False, default=plain)
     return {
         "doc_hash": sha(document) or "",

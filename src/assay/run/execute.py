@@ -40,10 +40,14 @@ class Executed:
     unit: str = "work"
 
 
+# No request was sent: the answers come from the store alone.
+NOTHING_EXECUTED = Executed({}, {}, 0, 0.0)
+
+
 def execute(plan: RequestPlan, model: Model, writer: ResponseWriter, listener: Listener) -> Executed:
     """Executes everything that is missing. Answers are safe in the store when the writer is closed."""
     if not plan.missing:
-        return Executed({}, {}, 0, 0.0)
+        return NOTHING_EXECUTED
     meter = _Meter(plan.works, listener, isinstance(model, ReportsWorkload))
     if isinstance(model, ReportsWorkload):
         model.watch(meter.on_progress)
@@ -106,7 +110,7 @@ class _AnswerCollector:
         """The answers with a failure for each request that has none, after taking back what must not be stored."""
         if self._misnumbered:
             self._withdrawn = [key for key in self.answers if key not in self.failures]
-            message = f"{self._misnumbered}. No answer can be assigned to its request, so none is kept"
+            message = f"{self._misnumbered}. No answer can be assigned to its request, so none is stored"
             self.failures.update(dict.fromkeys(self.keys, Failure("misnumbered", message, retryable=False)))
         else:
             for index, still_open in enumerate(self._is_open):
@@ -185,7 +189,7 @@ class _Meter:
         self._report()
 
     def on_progress(self, progress: Progress) -> None:
-        """What the model says of its progress. The first time, it has just been loaded: the clock starts anew."""
+        """Progress that the model reports. The first report means that it has just been loaded: the clock restarts."""
         if self._is_over:
             return  # someone else asks the model, after this run
         now = time.perf_counter()
@@ -215,7 +219,7 @@ class _Meter:
         return self._reached.done - self._first.done, seconds, self._reached.tokens, "operations"
 
     def _report_at_times(self, now: float) -> None:
-        # The last answer is left to `finish`, so that the end is told once.
+        # The last answer is left to `finish`, so that the end is reported once.
         if now - self._last >= _SECONDS_BETWEEN_EVENTS and self._count < len(self._works):
             self._last = now
             self._report()

@@ -1,4 +1,4 @@
-"""Several models: what one text such as `hf:pretrained=runs/step-*` stands for, and the tasks that their runs share.
+"""Several models: what one text such as `hf:pretrained=runs/step-*` means, and the tasks that their runs share.
 
 Takes a model's name with its settings; gives one model per value or folder, in natural order, each with what
 distinguishes it. Tasks are resolved once for all models that build them alike.
@@ -153,10 +153,10 @@ def _model_variant(
     if shots is not None and (type(shots) is not int or shots < 0):
         raise UserError(Fault(f"model {name}", f'num_fewshot is "{shots}"', "0 or more"))
     fit = {key: selected.pop(key) for key in FIT_KEYS if key in selected}
-    # A folder tells itself apart: it is the model's name.
+    # A folder needs no mark: it is the model's name.
     marks = [str(selected[key]) for key in selected if key not in _FOLDERS and selected[key] != given[key]]
     marks += [f"{shots}-shot"] if shots is not None else []
-    # How a row was trained is always said; of other settings of training, those in which rows differ.
+    # The method of training is always part of the label; other training settings only where rows differ in them.
     marks += [str(value) for key, value in fit.items() if key == FINETUNE]
     marks += [f"{key}={value}" for key, value in fit.items() if key != FINETUNE and value != given[key]]
     step = next((steps[selected[key]] for key in _CHECKPOINTS if key in selected and selected[key] in steps), None)

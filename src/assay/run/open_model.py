@@ -12,8 +12,7 @@ from assay.core.protocols import Model
 from assay.core.secrets import without_secrets
 from assay.core.specs import LM_EVAL, RunSpec
 from assay.models.download.wheels import ProgressReport
-from assay.models.loading.arguments import read_causal_arguments
-from assay.models.registry import ALIASES, full_arguments, is_causal, is_decoder, is_known, open_model
+from assay.models.model_registry import ALIASES, full_arguments, is_causal, is_decoder, is_known, open_model
 from assay.run.events import Listener, Progressed
 from assay.store.store import Store
 from assay.store.trained_models import FittedModel
@@ -53,6 +52,8 @@ def arguments_like(name: str, like: str | None, given: Mapping[str, Any] | None 
 
 def _check_arguments(profile: Profile) -> None:
     """Raises for settings of a profile that no decoder has, with their lines."""
+    from assay.models.loading.hf_arguments import read_causal_arguments  # most runs follow no profile
+
     faults: list[Fault] = []
     for key, value in profile.model_args.items():
         try:

@@ -54,7 +54,7 @@ class RequestKeys:
 
     @property
     def requests(self) -> dict[bytes, Request]:
-        """Distinct requests by key. Made when asked for: it is large, and a run needs it once."""
+        """Distinct requests by key. Made on access: it is large, and a run needs it once."""
         found: dict[bytes, Request] = {}
         for instance, own in zip(self.instances, self.by_instance, strict=True):
             found.update(zip(own, instance.requests, strict=True))

@@ -16,7 +16,7 @@ from assay.core.secrets import is_hidden, without_secrets
 from assay.core.specs import GroupSpec, RunSpec
 from assay.core.task_variants import task_family
 from assay.core.version import __version__
-from assay.models.registry import is_known
+from assay.models.model_registry import is_known
 from assay.run.build import BuiltTask, build_task
 from assay.run.events import Listener
 from assay.run.open_model import opened_model
@@ -44,11 +44,11 @@ class ReopenedRun:
     """A recorded run, built again.
 
     Attributes:
-        spec: what was asked for, with the changes.
+        spec: what was requested, with the changes.
         scorers: one per task; none where not every task is to be scored.
         built: the tasks with the requests that the changes need.
         own: the same with the requests of the run itself; the same objects where the changes need no others.
-        notices: warnings and remarks.
+        notices: warnings and other notices.
         combined: variants of which a tool reports the best.
     """
 
@@ -152,7 +152,7 @@ def missing_task_objects(record: RunRecord, given: Sequence[Task]) -> list[str]:
 
 
 def _is_object(record: RunRecord, name: str) -> bool:
-    """Whether a task of a run seems to have been an object: it was asked by its name, and came from no file."""
+    """Whether a task of a run seems to have been an object: it was named in the run, and came from no file."""
     sources = [str(entry.get("source", "")) for other, entry in record.tasks.items() if task_family(other) == name]
     return bool(sources) and not name.startswith(MARK) and not sources[0].endswith((".yaml", ".yml"))
 
@@ -162,7 +162,7 @@ def check_objects(record: RunRecord, given: Sequence[Task]) -> None:
     names = RunSpec.from_json(record.spec).tasks
     strange = [item.card.name for item in given if item.card.name not in names]
     if strange:
-        found = f"asked {', '.join(names)}, and the tasks given are {', '.join(item.card.name for item in given)}"
+        found = f"evaluated {', '.join(names)}, and the tasks given are {', '.join(item.card.name for item in given)}"
         advice = "Give task objects of the run, each with the name it had"
         raise DataError(Fault(_where(record), found, "tasks of the run", advice))
 
@@ -204,7 +204,7 @@ def _unknown(record: RunRecord, fault: Fault) -> Fault:
 
 
 def object_task_text(record: RunRecord, name: str) -> str:
-    """What is said of a task that was an object in Python, and is needed again."""
+    """The sentence about a task that was an object in Python, and is needed again."""
     source = next((entry.get("source") for other, entry in record.tasks.items() if task_family(other) == name), "")
     return f'the task "{name}" was an object in Python ({source})'
 
@@ -237,7 +237,7 @@ def _unscorable_tasks(tasks: Sequence[Task], changes: Mapping[str, Any]) -> list
     if len(kept) == len(tasks):
         shapes = ", ".join(sorted({task.scoring.scorer for task in tasks}))
         raise UserError(Fault("--metrics", f"no task of the run can be scored by {names}", f"metrics for {shapes}"))
-    return [f"{names} cannot score the answers of {', '.join(kept)}: their own metrics are kept"] if kept else []
+    return [f"{names} cannot score the answers of {', '.join(kept)}: they keep their own metrics"] if kept else []
 
 
 def _takes(task: Task, wanted: Sequence[str]) -> bool:
@@ -272,7 +272,7 @@ def _changes_since(record: RunRecord, built: BuiltTask) -> list[Fault]:
         count, was = len(built.documents), then["documents"]
         size = f" ({was:,} then, {count:,} now)" if count != was else ""
         found = f"its documents are not those of the run{size}: the data, or how {source} reads them, was changed since"
-        return [Fault(where, found, "the same data", "Put the data back, or run the task anew")]
+        return [Fault(where, found, "the same data", "Put the data back, or rerun the task")]
     if built.keys.prompts != then["prompts_fingerprint"]:
         version = record.manifest.get("assay_version")
         newer = (
@@ -283,7 +283,7 @@ def _changes_since(record: RunRecord, built: BuiltTask) -> list[Fault]:
         like = RunSpec.from_json(record.spec).options.like
         profile = f' or the profile "{like}"' if like is not None else ""
         found = f"its documents are the same, but not its prompts: {source}{profile} was changed since"
-        return [Fault(where, found, "the same prompts", f"Put the file back, or run the task anew.{newer}")]
+        return [Fault(where, found, "the same prompts", f"Put the file back, or rerun the task.{newer}")]
     return []
 
 
@@ -300,7 +300,7 @@ def open_recorded(record: RunRecord, spec: RunSpec, listener: Listener, store: S
 
 
 def check_secrets(record: RunRecord, settings: Mapping[str, Any], verb: str) -> None:
-    """Raises for settings that a model was opened or asked with whose values were secrets: only the user knows them."""
+    """Raises for settings whose recorded values are hidden secrets: only the user knows them."""
     hidden = [name for name, value in settings.items() if is_hidden(value)]
     if hidden:
         names = ",".join(f"{name}=…" for name in hidden)

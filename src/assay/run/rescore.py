@@ -1,7 +1,7 @@
 """Scores the answers of a recorded run: another way, as a new run (`rescore`), or as they were (`load`).
 
 Takes a record and changes of metrics or filters, gives a result. No model is loaded unless answers are missing and may
-be asked.
+be requested.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, RunSpec, Scorin
 from assay.core.version import __version__
 from assay.run.build import BuiltTask
 from assay.run.events import Listener, Noticed
-from assay.run.execute import Executed
+from assay.run.execute import NOTHING_EXECUTED
 from assay.run.manifest import make_manifest
 from assay.run.plan import RequestPlan, work
 from assay.run.reopen import ReopenedRun, check_objects, check_secrets, open_recorded, recorded_spec, reopen
@@ -102,37 +102,41 @@ def rescore(
         return run_batches(session, setup, schedule, batch, manifest)
 
 
-def load(store: Store, run: str, tasks: Sequence[Task], listener: Listener, features: RunFeatures) -> RunResult:
-    """A recorded run with its documents and answers, scored as it was; nothing is asked and nothing is recorded.
+def load(
+    store: Store, record: RunRecord, tasks: Sequence[Task], listener: Listener, features: RunFeatures
+) -> RunResult:
+    """A recorded run with its documents and answers, scored as it was. No request is sent, and nothing is recorded.
 
     Args:
         store: the store that holds it.
-        run: the run's name, its start, or `last`.
+        record: the run.
         tasks: task objects, for a run of such.
         listener: receives events.
-        features: schedule and analyses of a rescored run.
+        features: schedule and analyses of the recorded run.
     """
-    record = store.runs.get(run)
     check_objects(record, tasks)
-    spec = recorded_spec(record)
-    session = Session(spec, store, listener, features=features)
+    session = Session(recorded_spec(record), store, listener, features=features)
     reopened = reopen(session, record, tasks)
-    lacking, built = _find_missing(session, reopened), reopened.built
-    if spec.options.predict_only:
+    lacking = _find_missing(session, reopened)
+    outcome = score_reopened(session, reopened)
+    notices = (*reopened.notices, *_lost_notices(reopened, lacking, False), *_changed_scores(record, outcome.tasks))
+    plan = lacking.to_execute(completes=False)
+    result = make_result(session, record.id, outcome, plan, NOTHING_EXECUTED, record.manifest)
+    return _as_recorded(result, record, notices)
+
+
+def score_reopened(session: Session, reopened: ReopenedRun) -> RunOutcome:
+    """A reopened run, scored from its stored answers alone."""
+    built = reopened.built
+    if session.spec.options.predict_only:
         built = tuple(replace(item, task=unscored_task(item.task)) for item in built)
-    own_tasks = tuple(item.task for item in built)
-    model = _StoreOnlyModel(record.fingerprint)
-    setup = Setup(own_tasks, tuple(checked_scorers(own_tasks)), reopened.groups, model, (), reopened.combined)
-    executed = Executed({}, {}, 0, 0.0)
+    tasks, model = tuple(item.task for item in built), _StoreOnlyModel(reopened.record.fingerprint)
+    setup = Setup(tasks, tuple(checked_scorers(tasks)), reopened.groups, model, (), reopened.combined)
     with session.stage("score"):
         schedule = session.features.schedule(session, setup)
-        results = schedule.complete(built, score(session, setup, built, executed))
+        results = schedule.complete(built, score(session, setup, built, NOTHING_EXECUTED))
         groups = aggregate_groups(setup.groups, results)
-    notices = (*reopened.notices, *_lost_notices(reopened, lacking, False), *_changed_scores(record, results))
-    plan = lacking.to_execute(completes=False)
-    outcome = RunOutcome(spec, store, setup, len(plan.missing), results, groups)
-    result = make_result(session, record.id, outcome, plan, executed, record.manifest)
-    return _as_recorded(result, record, notices)
+    return RunOutcome(session.spec, session.store, setup, 0, results, groups)
 
 
 def _as_recorded(result: RunResult, record: RunRecord, notices: Sequence[str]) -> RunResult:
@@ -243,7 +247,7 @@ def _lost_notices(reopened: ReopenedRun, lacking: _MissingRequests, completes: b
                 f"{item.task.card.name}: {state}: {count:,} of {len(item.documents):,} documents are completed"
             )
         elif count:
-            rest = "they count as failed and are in no score; --complete asks what is missing"
+            rest = "they count as failed and are in no score; --complete requests what is missing"
             notices.append(
                 f"{item.task.card.name}: {state}: {count:,} of {len(item.documents):,} documents lack answers; {rest}"
             )
@@ -291,7 +295,7 @@ def _purpose(instance: Instance, index: int, scoring: Scoring) -> str:
 
 
 def _seconds(session: Session, reopened: ReopenedRun, size: int) -> str:
-    """The time, where the store knows how fast the model is; from the run itself where that asked everything."""
+    """The time, where the store knows how fast the model is; from the run itself if that sent every request."""
     record, runs = reopened.record, session.store.runs
     speed = runs.speed(record.fingerprint)
     summary = record.summary or {}
@@ -347,7 +351,5 @@ def _check_same(record: RunRecord, model: Model) -> None:
     if not differences:
         return
     shown = "; ".join(f"{name} was {then!r}, is {now!r}" for name, (then, now) in differences.items())
-    advice = "Put the model back as it was, or run the tasks anew with this one"
-    raise ModelError(
-        Fault(f"run {record.id}", f"its model is not the same any more: {shown}", "the same model", advice)
-    )
+    advice = "Put the model back as it was, or rerun the tasks with this one"
+    raise ModelError(Fault(f"run {record.id}", f"its model has changed: {shown}", "the same model", advice))

@@ -37,7 +37,7 @@ from assay.core.specs import (
     VariationAxes,
 )
 from assay.models.download.named import cache_folder
-from assay.models.registry import must_fetch
+from assay.models.model_registry import must_fetch
 from assay.run.events import Listener
 from assay.run.open_model import arguments_notices, object_notices, opened_model
 from assay.scoring.document_scorer import DocumentScorer, document_scorer
@@ -239,9 +239,10 @@ def with_metrics(selection: Selection, options: TaskOptions) -> Selection:
 
 def _check_axes(spec: RunSpec, model: Model, tasks: Sequence[Task]) -> None:
     """Refuses to vary what a head does not read."""
-    asked = [task.card.name for task in tasks if isinstance(task, HeadTask)]
-    if asked and spec.options.axes != VariationAxes():
-        found = f"{model.fingerprint.name} is asked {asked[0]} by its head, which sees neither examples nor a list"
+    answered = [task.card.name for task in tasks if isinstance(task, HeadTask)]
+    if answered and spec.options.axes != VariationAxes():
+        head = "a classifier head, which sees neither examples nor a list of choices"
+        found = f"{model.fingerprint.name} answers {answered[0]} with {head}"
         advice = "Leave them out, or choose a model that reads prompts"
         raise ModelError(Fault("--seeds, --orders, --draws", found, "a model that reads prompts", advice))
 
@@ -261,7 +262,7 @@ def check_tasks(tasks: Sequence[Task], options: TaskOptions) -> None:
         config, where = task.card.config, f"task {task.card.name}"
         for key in ("doc_to_image", "doc_to_audio"):
             if config.get(key):
-                faults.append(Fault(where, f"asks about {key[7:]}s, which no model of this version takes"))
+                faults.append(Fault(where, f"needs {key[7:]} input, which no model of this version takes"))
         if config.get("unsafe_code") and not options.confirm_unsafe:
             advice = "Run it in a sandbox only, with --confirm_run_unsafe_code"
             faults.append(Fault(where, "runs code that the model wrote (unsafe_code)", "your consent", advice))
@@ -290,12 +291,12 @@ def _window_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
 
 
 def _unsupported_kind_fault(model: Model, task: Task, kind: str) -> Fault:
-    """A kind of request that a model cannot answer, and why its head cannot be asked instead."""
+    """A kind of request that a model cannot answer, and why its head does not fit instead."""
     able = model.capabilities
     heads = able.kinds.intersection(HEAD_KINDS)
     why = f"; {why_no_head_fits(task, heads)}" if heads else ""
     can = ", ".join(sorted(able.kinds)) or "no request kind of this version"
-    found = f'cannot answer {kind} requests, which the task "{task.card.name}" poses; it answers {can}{why}'
+    found = f'cannot answer {kind} requests, which the task "{task.card.name}" builds; it answers {can}{why}'
     advice = "Choose another model or other tasks" + (", or state a format (docs/formats.md)" if heads else "")
     return Fault(f"model {model.fingerprint.name} ({able.family})", found, next=advice)
 
@@ -356,18 +357,27 @@ def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class RescoredTask:
-    """A task of any kind with another scoring; its requests stay the same."""
+class _WrappedTask:
+    """A task of any kind with its own documents and few-shot examples."""
 
     task: Task
+
+    def documents(self) -> Sequence[Document]:
+        return self.task.documents()
+
+    def examples(self, document: Document) -> Sequence[FewShotExample]:
+        return self.task.examples(document) if isinstance(self.task, ProvidesFewShotExamples) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class RescoredTask(_WrappedTask):
+    """A task of any kind with another scoring; its requests stay the same."""
+
     scoring: Scoring
 
     @property
     def card(self) -> TaskCard:
         return self.task.card
-
-    def documents(self) -> Sequence[Document]:
-        return self.task.documents()
 
     def build(self, document: Document) -> Instance:
         return self.task.build(document)
@@ -375,15 +385,11 @@ class RescoredTask:
     def question(self, document: Document) -> Question | None:
         return self.task.question(document) if isinstance(self.task, HasFormat) else None
 
-    def examples(self, document: Document) -> Sequence[FewShotExample]:
-        return self.task.examples(document) if isinstance(self.task, ProvidesFewShotExamples) else ()
-
 
 @dataclass(frozen=True, slots=True)
-class WindowedTask:
+class WindowedTask(_WrappedTask):
     """A task of any kind whose whole texts are read in the run's windows."""
 
-    task: Task
     windows: Windows
 
     @property
@@ -396,9 +402,6 @@ class WindowedTask:
     def scoring(self) -> Scoring:
         return self.task.scoring
 
-    def documents(self) -> Sequence[Document]:
-        return self.task.documents()
-
     def build(self, document: Document) -> Instance:
         instance = self.task.build(document)
         changed = tuple(
@@ -406,9 +409,6 @@ class WindowedTask:
             for request in instance.requests
         )
         return replace(instance, requests=changed)
-
-    def examples(self, document: Document) -> Sequence[FewShotExample]:
-        return self.task.examples(document) if isinstance(self.task, ProvidesFewShotExamples) else ()
 
 
 def windowed_tasks(tasks: Sequence[Task], texts: TextOptions) -> tuple[Task, ...]:
@@ -440,9 +440,9 @@ def rescored_task(task: Task, changes: Mapping[str, Any], metrics: Mapping[str, 
         return task
     scoring = changed_scoring(task.scoring, task.scoring.scorer, changes, metrics)
     if scoring.nulls != task.scoring.nulls or scoring.reads_prompts != task.scoring.reads_prompts:
-        found = "is written in Python, so requests that its own function does not pose cannot be added"
+        found = "is written in Python, so requests that its own function does not build cannot be added"
         names = ", ".join(f'"{entry["metric"]}"' for entry in changes.get("metric_list", ()))
-        advice = f"Name them where the task is made, @assay.task(…, metrics=[{names}]), and run it anew"
+        advice = f"Name them where the task is made, @assay.task(…, metrics=[{names}]), and rerun it"
         raise UserError(Fault(f"task {task.card.name}", found, "metrics that need no further request", advice))
     return RescoredTask(task, scoring)
 
@@ -455,11 +455,11 @@ def unscored_task(task: Task) -> Task:
 
 
 def check_metrics(tasks: Sequence[Task], scoring: Mapping[str, Any], metrics: Mapping[str, frozenset[str]]) -> None:
-    """A metric that the run asks for fits at least one task, unless it is meant for those that it fits.
+    """Checks that a requested metric fits at least one task, unless it is meant only for those that it fits.
 
     Args:
         tasks: the tasks of the run.
-        scoring: what it asks for.
+        scoring: what it requests.
         metrics: metric → shapes that it scores, to say which would fit.
     """
     if scoring.get("where_fitting"):

@@ -31,18 +31,6 @@ _UNLIKELY = -10.0
 _TEXTS = ("", "The answer is (A), 7.")
 
 
-def score_task(
-    built: BuiltTask,
-    scorer: DocumentScorer,
-    responses: Responses,
-    executed: Executed,
-    bootstrap_iters: int,
-    report: ProgressCallback = ignore_progress,
-) -> TaskResult:
-    """A task's samples, metrics and denominators; whatever scoring raises is raised."""
-    return _scored(built, scorer, answered_documents(built, responses, executed), bootstrap_iters, report)
-
-
 def scored_task(
     built: BuiltTask,
     scorer: DocumentScorer,
@@ -51,7 +39,7 @@ def scored_task(
     bootstrap_iters: int,
     report: ProgressCallback = ignore_progress,
 ) -> TaskResult:
-    """The same for one of several tasks: one that cannot be scored has a `problem` instead of metrics."""
+    """A task's samples, metrics and denominators; a task that cannot be scored has a `problem` instead of metrics."""
     answered, where = answered_documents(built, responses, executed), f"task {built.task.card.name}"
     try:
         result = _scored(built, scorer, answered, bootstrap_iters, report)

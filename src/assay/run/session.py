@@ -97,7 +97,7 @@ class RunOutcome:
         spec: what was requested.
         store: the open store.
         setup: tasks, scorers, groups and the model.
-        asked: how many requests were sent to the model.
+        requested: number of requests that were sent to the model.
         tasks: the results of the tasks.
         groups: the results of the groups.
     """
@@ -105,7 +105,7 @@ class RunOutcome:
     spec: RunSpec
     store: Store
     setup: Setup
-    asked: int
+    requested: int
     tasks: tuple[TaskResult, ...]
     groups: tuple[GroupResult, ...]
 
@@ -380,13 +380,13 @@ def make_result(
         spec=session.spec,
         tasks=_with_additions(outcome.tasks, found),
         groups=outcome.groups,
-        counts=RequestCounts(plan.posed, plan.unique, plan.known, outcome.asked, len(executed.failures)),
+        counts=RequestCounts(plan.posed, plan.unique, plan.known, outcome.requested, len(executed.failures)),
         failures=_failure_counts(executed.failures),
         notices=(*own, *(line for contribution in found for line in contribution.notices)),
         manifest=manifest,
         timings=dict(session.timings),
         store=session.store.record_path,
-        model_run=_model_run(outcome.setup.model, executed) if outcome.asked else {},
+        model_run=_model_run(outcome.setup.model, executed) if outcome.requested else {},
         contributions=tuple(item for item in found if item.values or item.lines),
         run_problems=tuple(run_problems),
         model=outcome.setup.model,

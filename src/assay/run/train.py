@@ -29,7 +29,7 @@ from assay.core.training import (
     digest_training_examples,
     metric_unavailable_reason,
 )
-from assay.models.registry import full_arguments, open_model
+from assay.models.model_registry import full_arguments, open_model
 from assay.run.events import Noticed, Trained
 from assay.run.open_model import fitted_arguments, inherited_arguments, is_nameable, opened_model
 from assay.run.resolve import check_scoring, open_catalog, resolve_tasks
@@ -260,7 +260,7 @@ def _overlap_notices(
     """A line where documents that training uses are evaluated, too."""
     effects = {
         _TRAINING: (training_examples, "a score on these is recall"),
-        _VALIDATION: (validation, "the weights that do best on these are kept, which flatters their score"),
+        _VALIDATION: (validation, "the weights that do best on these are selected, which flatters their score"),
     }
     for part, (own, effect) in effects.items():
         count = sum(training_example in evaluated for training_example in own)

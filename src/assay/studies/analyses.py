@@ -6,20 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from assay.core.metric_names import SELECTIVE, family_of
 from assay.core.packages import RequiredPackage
 from assay.core.protocols import ReportsNotices
 from assay.core.results import Contribution
-from assay.core.specs import RunSpec, VariationAxes
+from assay.core.specs import RunSpec, SubsamplingOptions, TaskOptions, VariationAxes
 from assay.run.events import Listener
 from assay.run.open_model import trained_notices
 from assay.run.resolve import TaskSelector
 from assay.run.session import Analysis, RunFeatures, RunOutcome, Session
+from assay.store.run_records import RunRecord
 from assay.store.store import Store
-from assay.studies.notices.ignored_options import ignored_notices
 from assay.studies.notices.task_notices import group_notices, part_notices, task_notices
-from assay.studies.sampling.schedule import make_schedule, rescoring_schedule, with_run_ids
 
 
 def new_session(
@@ -38,13 +38,34 @@ def new_session(
         needs: packages that are needed after the run, such as that of a figure.
         select: finds the tasks, for runs that share them.
     """
-    return Session(with_run_ids(spec, store), store, listener, needs=needs, features=FEATURES, select=select)
+    features = RunFeatures(analyses=ANALYSES)
+    if spec.sparing != SubsamplingOptions():
+        from assay.studies.sampling.schedule import make_schedule, with_run_ids  # most runs evaluate all documents
+
+        spec, features = with_run_ids(spec, store), RunFeatures(make_schedule, ANALYSES)
+    return Session(spec, store, listener, needs=needs, features=features, select=select)
+
+
+def rescoring_features() -> RunFeatures:
+    """Schedule and analyses of a recorded run that is scored another way."""
+    from assay.studies.sampling.schedule import rescoring_schedule
+
+    return RunFeatures(rescoring_schedule, ANALYSES)
+
+
+def loading_features(record: RunRecord) -> RunFeatures:
+    """Schedule and analyses of a recorded run that is scored as it was."""
+    if RunSpec.from_json(record.spec).sparing == SubsamplingOptions():
+        return RunFeatures(analyses=ANALYSES)
+    from assay.studies.sampling.schedule import RecordedSchedule
+
+    return RunFeatures(partial(RecordedSchedule, record), ANALYSES)
 
 
 def _model(run: RunOutcome) -> Contribution:
     """What a model reports about itself; it has something to report only if it was loaded."""
     model = run.setup.model
-    return Contribution(notices=tuple(model.notices()) if run.asked and isinstance(model, ReportsNotices) else ())
+    return Contribution(notices=tuple(model.notices()) if run.requested and isinstance(model, ReportsNotices) else ())
 
 
 def _results(run: RunOutcome) -> Contribution:
@@ -65,6 +86,10 @@ def _parts(run: RunOutcome) -> Contribution:
 
 
 def _ignored(run: RunOutcome) -> Contribution:
+    if run.spec.options == TaskOptions():  # there is no option to ignore
+        return Contribution()
+    from assay.studies.notices.ignored_options import ignored_notices
+
     return Contribution(notices=tuple(ignored_notices(run.setup.tasks, run.tasks, run.spec)))
 
 
@@ -146,5 +171,3 @@ ANALYSES = (
     Analysis("the estimates from a subsample", _subsampling),
     Analysis("the reliability", _reliability),
 )
-FEATURES = RunFeatures(make_schedule, ANALYSES)
-RESCORING_FEATURES = RunFeatures(rescoring_schedule, ANALYSES)

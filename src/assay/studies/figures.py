@@ -18,20 +18,16 @@ from assay.core.results import RunResult, TaskResult
 from assay.core.specs import RunSpec
 from assay.report.figures.sheet import check_figure
 from assay.run.events import Listener
-from assay.run.execute import Executed
 from assay.run.reopen import recorded_spec, reopen
+from assay.run.rescore import score_reopened
 from assay.run.resolve import open_catalog, resolve_tasks
-from assay.run.score import scored_task
-from assay.run.session import Session
+from assay.run.session import RunOutcome, Session
 from assay.store.store import Store
-from assay.studies.calibration.reliability import tasks_with_reliability
-from assay.studies.calibration.reliability_figure import write_reliability_figure
+from assay.studies.calibration.reliability import tasks_with_reliability, write_reliability_figure
 from assay.studies.paired.predictions import gold_choices_of, predictions_of
-from assay.studies.variance.prompt_figure import write_prompt_figure
-from assay.studies.variance.values import PromptAxis, TaskVariance
+from assay.studies.variance.variance_values import PromptAxis, TaskVariance
 
 RELIABILITY, AXES, PROMPTS, LENGTHS, POSITIONS = KINDS = ("reliability", "axes", "prompts", "lengths", "positions")
-_NO_REQUESTS = Executed({}, {}, 0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +55,10 @@ def draw(kind: str, found: RunFigures, path: str | Path) -> Path:
     """
     if kind == RELIABILITY:
         return write_reliability_figure(tasks_with_reliability(found.results), path)
-    if kind == PROMPTS:
-        return write_prompt_figure(found.prompts, path)
-    if kind == AXES:
-        from assay.studies.variance.variance_figure import write_axes_figure
+    if kind in (PROMPTS, AXES):
+        from assay.studies.variance.variance_figures import write_axes_figure, write_prompt_figure
 
-        return write_axes_figure(found.variance, path)
+        return write_prompt_figure(found.prompts, path) if kind == PROMPTS else write_axes_figure(found.variance, path)
     return _draw_predictions(kind, found, Path(path).expanduser())
 
 
@@ -78,7 +72,7 @@ def draw_recorded(
         run: its name, the start of it, or `last`.
         kind: one of `KINDS`.
         path: the figure's file; `RUN_KIND.svg` when None.
-        listener: told of the stages.
+        listener: receives events.
         tasks: task objects, for a run of such.
     """
     if kind not in KINDS:
@@ -89,24 +83,20 @@ def draw_recorded(
     if missing:
         raise MissingExtra(*missing)
     session = Session(replace(recorded_spec(record), bootstrap_iters=0), store, listener)
-    reopened = reopen(session, record, tasks, scores_all=True)
-    built = zip(reopened.built, reopened.scorers, strict=True)
-    results = tuple(scored_task(item, scorer, store.responses, _NO_REQUESTS, 0) for item, scorer in built)
-    own = tuple(item.task for item in reopened.built)
-    prompts, variance = _variation(own, reopened.scorers, results) if kind in (PROMPTS, AXES) else ((), ())
+    outcome = score_reopened(session, reopen(session, record, tasks))
+    prompts, variance = _variation(outcome) if kind in (PROMPTS, AXES) else ((), ())
     try:
-        return draw(kind, RunFigures(own, results, prompts, variance), target)
+        return draw(kind, RunFigures(outcome.setup.tasks, outcome.tasks, prompts, variance), target)
     except UserError as error:
         raise UserError(*(replace(fault, where=f"assay plot {record.id} {kind}") for fault in error.faults)) from error
 
 
-def _variation(
-    tasks: tuple[Task, ...], scorers: Sequence[object], results: tuple[TaskResult, ...]
-) -> tuple[tuple[PromptAxis, ...], tuple[TaskVariance, ...]]:
+def _variation(run: RunOutcome) -> tuple[tuple[PromptAxis, ...], tuple[TaskVariance, ...]]:
     from assay.studies.variance.decomposition import task_variances
     from assay.studies.variance.prompts import prompt_axes
 
-    return prompt_axes(tasks, results), task_variances(tasks, scorers, results)  # type: ignore[arg-type]
+    tasks = run.setup.tasks
+    return prompt_axes(tasks, run.tasks), task_variances(tasks, run.setup.scorers, run.tasks)
 
 
 # Predictions
@@ -194,6 +184,6 @@ def check_prompts(spec: RunSpec, flag: str, least: int) -> None:
     variants = [task.card.variant for task in tasks]
     counts = Counter(variant.task for variant in variants if variant is not None and variant.prompt is not None)
     if max(counts.values(), default=0) < least:
-        found = "no task of the run is evaluated in several ways"
+        found = "no task of the run is evaluated in several variants"
         varied = "--seeds, --orders, --draws or --prompts"
         raise UserError(Fault(flag, found, varied if least > 1 else "--prompts, or a task file with prompts"))

@@ -145,7 +145,7 @@ def _check_output(request: Request, output: Output) -> None:
         assert not left, f"{request} got a text with the stop string {left} in it"
         limit = math.inf if request.max_tokens is None else request.max_tokens
         assert output.token_count <= limit, f"{request} got {output.token_count} tokens"
-        assert limit or not output.text, f"{request} got the text {output.text!r}, but no tokens were asked for"
+        assert limit or not output.text, f"{request} got the text {output.text!r}, but no tokens were requested"
     elif isinstance(request, SpanExtraction):
         assert isinstance(output, Text)
         assert output.text in request.context, f"{request} got {output.text!r}, which the context does not hold"
@@ -171,7 +171,7 @@ def _check_scores(output: Output, request: Request) -> None:
 
 def _check_same(model: Model, request: Request, pair: tuple[Output, Output], how: str, tolerance: float) -> None:
     first, second = pair
-    said = f"{request} got {first} at first and {second} when asked {how}"
+    said = f"{request} got {first} at first and {second} when requested {how}"
     if model.capabilities.is_deterministic:
         assert first == second, said
     elif isinstance(first, Logprob) and isinstance(second, Logprob):

@@ -16,7 +16,7 @@ from assay.core.protocols import Capabilities
 from assay.core.requests import REQUEST_KINDS, Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob, Output, Text
 
-# A number stands for a log-likelihood, a text for a generation.
+# A number is a log-likelihood, a text a generation.
 Reply = Output | Failure | float | str
 
 

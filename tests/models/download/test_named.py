@@ -14,7 +14,7 @@ from assay.core.errors import ModelError
 from assay.core.specs import ModelSettings
 from assay.models.download.named import NAMED_MODELS, NamedModel, cache_folder, locate, opener_arguments
 from assay.models.download.wheels import Download, ProgressReport, folder_hash
-from assay.models.registry import open_named
+from assay.models.model_registry import open_named
 
 CONTENT = b'{"model_type": "toy"}'
 TOY = NamedModel(

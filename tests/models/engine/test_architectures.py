@@ -26,7 +26,7 @@ from assay.models.engine.backend_choice import SINGLE, choose_engine
 from assay.models.engine.engine import Engine
 from assay.models.engine.flops import flop_rates
 from assay.models.inference.generation import TextGenerator
-from assay.models.loading.arguments import AUTO, PADDED, TREE
+from assay.models.loading.hf_arguments import AUTO, PADDED, TREE
 from assay.models.loading.network import Network, wrap
 from assay.models.runtime import quiet
 from assay.models.tokens.encoding import Job

@@ -22,7 +22,7 @@ from assay.core.errors import ModelError
 from assay.models.engine.backend_choice import SINGLE, choose_engine, make_probe
 from assay.models.engine.probe import read_rows
 from assay.models.engine.vocabulary_head import OutputLayer, PrecomputedLogits
-from assay.models.loading.arguments import AUTO, PADDED, TREE
+from assay.models.loading.hf_arguments import AUTO, PADDED, TREE
 from assay.models.loading.network import Network, wrap
 
 CPU = torch.device("cpu")

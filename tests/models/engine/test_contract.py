@@ -24,7 +24,7 @@ from assay.models.engine.engine import Engine
 from assay.models.engine.flops import flop_rates
 from assay.models.inference.batching import BatchLimit
 from assay.models.inference.generation import TextGenerator
-from assay.models.loading.arguments import AUTO, PADDED, TREE
+from assay.models.loading.hf_arguments import AUTO, PADDED, TREE
 from assay.models.loading.network import Network, wrap
 from assay.models.tokens.encoding import Job
 from assay.models.tokens.tokenization import EncodedPrompt, EncodedText

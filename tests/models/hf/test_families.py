@@ -14,11 +14,11 @@ from assay.core.errors import ModelError
 from assay.core.requests import Loglikelihood
 from assay.core.responses import Logprob
 from assay.core.specs import ModelSettings
-from assay.models.hf.decoder.model import CausalModel
-from assay.models.hf.encoder.model import EncoderModel
-from assay.models.hf.seq2seq.model import EncoderDecoder
+from assay.models.hf.decoder.decoder_model import CausalModel
+from assay.models.hf.encoder.encoder_model import EncoderModel
+from assay.models.hf.seq2seq.seq2seq_model import EncoderDecoder
 from assay.models.loading.checkpoint import family
-from assay.models.registry import open_model
+from assay.models.model_registry import open_model
 
 
 def opened(folder: Path, **args: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from assay.core.errors import UserError
 from assay.core.requests import Generation, Sampling
 from assay.core.responses import Failure, Text
-from assay.models.hf.decoder.model import CausalModel
+from assay.models.hf.decoder.decoder_model import CausalModel
 from assay.models.inference.generation import generate_options
 from assay.models.inference.stop_criteria import StopCriteria, StopRule
 from assay.testing.contracts import answers

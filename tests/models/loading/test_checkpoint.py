@@ -16,7 +16,7 @@ import pytest
 from assay.core.errors import ModelError
 from assay.core.specs import ModelSettings
 from assay.models.download.file_hashes import FILE_NAME, hash_files
-from assay.models.hf.decoder.model import CausalModel, open_causal
+from assay.models.hf.decoder.decoder_model import CausalModel, open_causal
 from assay.models.loading.checkpoint import family
 
 Opened = Callable[..., CausalModel]
@@ -213,7 +213,7 @@ HUB_CODE = """
 import sys
 from assay.core.specs import ModelSettings
 from assay.core.errors import ModelError
-from assay.models.hf.decoder.model import open_causal
+from assay.models.hf.decoder.decoder_model import open_causal
 model = open_causal({"pretrained": "owner/name"}, ModelSettings())
 try:
     print(model.fingerprint.revision, model.fingerprint.digest)

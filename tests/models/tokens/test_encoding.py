@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from assay.core.requests import Loglikelihood, RollingLoglikelihood
 from assay.core.responses import Logprob
-from assay.models.hf.decoder.model import CausalModel
+from assay.models.hf.decoder.decoder_model import CausalModel
 from assay.testing import check_model
 from assay.testing.contracts import answers
 

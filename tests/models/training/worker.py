@@ -16,7 +16,7 @@ import transformers  # noqa: F401
 from assay.core.requests import Loglikelihood
 from assay.core.specs import ModelSettings
 from assay.core.training import FitProgress, FitSettings, TrainingExample
-from assay.models.hf.decoder.model import open_causal
+from assay.models.hf.decoder.decoder_model import open_causal
 
 TRAINING_EXAMPLES = [
     TrainingExample((Loglikelihood(f"Question {number}: the dog is", f" {number * 7 % 10}"),)) for number in range(20)

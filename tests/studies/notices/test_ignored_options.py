@@ -124,6 +124,6 @@ def test_two_different_tasks_of_one_name_are_refused(folder: Path) -> None:
 def test_a_renamed_object_is_reported_with_its_earlier_name(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     evaluate(ScriptedModel(answer), asking("before"), store=store)
-    with pytest.raises(DataError, match="asked before, and the tasks given are after.*each with the name it had"):
+    with pytest.raises(DataError, match="evaluated before, and the tasks given are after.*each with the name it had"):
         rescore("last", tasks=[asking("after")], store=store)
     assert rescore("last", tasks=[asking("before")], store=store).tasks[0].name == "before"

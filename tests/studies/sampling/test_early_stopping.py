@@ -21,7 +21,7 @@ from assay.stats.sampling import random_order
 from assay.stats.sequential import decide, mean_bounds
 from assay.store.store import Store
 from assay.studies.sampling.subsample_report import subsample_lines
-from assay.studies.sampling.values import EarlyStop
+from assay.studies.sampling.subsample_values import EarlyStop
 from assay.testing import ScriptedModel, ToyTask, toy_generation_task, toy_perplexity_task
 
 SIZE = 400

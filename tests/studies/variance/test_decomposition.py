@@ -17,7 +17,7 @@ from assay.core.errors import ModelError
 from assay.core.requests import HEAD_KINDS, Generation, Loglikelihood, Request
 from assay.core.responses import Failure
 from assay.core.results import RunResult
-from assay.studies.variance.values import TaskVariance
+from assay.studies.variance.variance_values import TaskVariance
 from assay.testing.scripted import ScriptedModel
 
 # Right (1) or wrong (0), by document and seed. Sums of squares: documents 1, seeds 1/2, the rest 1/2.
@@ -331,7 +331,7 @@ def test_a_plain_run_has_no_variance(folder: Path) -> None:
 
 def test_a_head_that_sees_no_list_is_refused(cities: str) -> None:
     model = ScriptedModel(lambda _: 0.0, kinds=HEAD_KINDS)
-    with pytest.raises(ModelError, match="by its head, which sees neither examples nor a list"):
+    with pytest.raises(ModelError, match="with a classifier head, which sees neither examples nor a list"):
         evaluate(model, f"{cities}@letters", store=":memory:", orders=2)
 
 

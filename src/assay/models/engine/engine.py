@@ -26,7 +26,7 @@ from assay.models.engine.tree_scoring import Scored, ScoringGroup, TreeScorer
 from assay.models.inference.batching import Batching, BatchLimit, automatic_limit
 from assay.models.inference.generation import Generated, TextGenerator, generate_texts, share_batches
 from assay.models.inference.likelihood import score_pairs
-from assay.models.loading.arguments import PADDED
+from assay.models.loading.hf_arguments import PADDED
 from assay.models.loading.network import Network
 from assay.models.loading.quantization import rounds_inputs
 from assay.models.runtime import release_memory

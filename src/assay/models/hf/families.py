@@ -15,7 +15,7 @@ from assay.models.download import hub
 from assay.models.hf.encoder.heads import can_take_head, check_head, find_head
 from assay.models.inference.batching import BatchLimit, read_batch_size
 from assay.models.loading import checkpoint as checkpoints
-from assay.models.loading.arguments import ENCODER, TREE, CausalArguments, read_causal_arguments
+from assay.models.loading.hf_arguments import ENCODER, TREE, CausalArguments, read_causal_arguments
 
 
 def open_hf(args: Mapping[str, Any], settings: ModelSettings) -> Model:
@@ -32,16 +32,16 @@ def open_hf(args: Mapping[str, Any], settings: ModelSettings) -> Model:
     if config:
         check_head(find_head(config) if kind == ENCODER else None, config, arguments)
     if kind == "causal":
-        from assay.models.hf.decoder.model import open_causal
+        from assay.models.hf.decoder.decoder_model import open_causal
 
         return open_causal(args, settings)
     limit = _padded_limit(kind, arguments, settings)
     device = arguments.device or settings.device
     if kind == ENCODER:
-        from assay.models.hf.encoder.model import EncoderModel
+        from assay.models.hf.encoder.encoder_model import EncoderModel
 
         return EncoderModel(arguments, device, limit)
-    from assay.models.hf.seq2seq.model import EncoderDecoder
+    from assay.models.hf.seq2seq.seq2seq_model import EncoderDecoder
 
     return EncoderDecoder(arguments, device, limit)
 

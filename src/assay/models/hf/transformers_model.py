@@ -1,4 +1,4 @@
-"""Base classes of transformers models: checkpoint, fingerprint, training; and padded batches.
+"""Base classes of transformers models: checkpoint, fingerprint, training; prompts as tokens; padded batches.
 
 A family adds how its weights are loaded, how it answers requests, and its training recipe.
 """
@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from assay.core.errors import Fault, ModelError
 from assay.core.identity import Fingerprint, digest
-from assay.core.protocols import Capabilities, ModelFacts
+from assay.core.protocols import Capabilities, ModelFacts, TokenView
+from assay.core.requests import Prompt, Request
 from assay.core.training import FitListener, FitReport, FitSettings, TrainingExample
 from assay.models.inference.batching import Batching, BatchLimit, automatic_limit
 from assay.models.loading import checkpoint as checkpoints
-from assay.models.loading.arguments import INT8_DYNAMIC, CausalArguments
+from assay.models.loading.hf_arguments import INT8_DYNAMIC, CausalArguments
 from assay.models.loading.model_info import model_facts
 from assay.models.loading.network import Network, choose_device
+from assay.models.tokens.encoding import Encoder, token_view
 from assay.models.tokens.special_tokens import special_tokens
 from assay.models.tokens.tokenization import Tokenizer
 from assay.models.training.fit import fit
@@ -110,6 +112,27 @@ class TransformersModel(ABC):
     def notices(self) -> Iterable[str]:
         """Notices for the user after the model has been loaded and run."""
         return tuple(self._notices.values())
+
+
+class LanguageModel(TransformersModel):
+    """A transformers model that continues prompts: a decoder or an encoder-decoder. Nothing here needs the weights."""
+
+    @property
+    @abstractmethod
+    def _encoder(self) -> Encoder:
+        """Encodes requests; needs the tokenizer, not the weights."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._encoder.rules.tokenizer
+
+    def render(self, prompt: Prompt) -> str | None:
+        """The prompt as text, with the chat template applied."""
+        return self._encoder.render(prompt)
+
+    def view(self, request: Request) -> TokenView:
+        """A request as token ids and pieces; the context of an encoder-decoder is what its encoder reads."""
+        return token_view(self._encoder, request)
 
 
 class HasBase(Protocol):

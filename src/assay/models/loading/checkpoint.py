@@ -19,7 +19,7 @@ from assay.core.protocols import Capabilities
 from assay.core.requests import REQUEST_KINDS, Generation, Loglikelihood
 from assay.models.download import hub
 from assay.models.download.file_hashes import hash_files
-from assay.models.loading.arguments import DECODER, CausalArguments
+from assay.models.loading.hf_arguments import DECODER, CausalArguments
 
 WEIGHT_SUFFIXES = (".safetensors", ".bin")
 # The training record in the folder of a fine-tuned model.

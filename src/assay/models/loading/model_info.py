@@ -11,8 +11,8 @@ import math
 from pathlib import Path
 
 from assay.core.protocols import ModelFacts
-from assay.models.loading.arguments import CausalArguments
 from assay.models.loading.checkpoint import Checkpoint, max_length, precision, weight_files
+from assay.models.loading.hf_arguments import CausalArguments
 from assay.models.tokens.special_tokens import SpecialTokens
 
 _DEFAULT_REVISION = "main"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from assay.core.errors import Fault, ModelError, missing_extra
 from assay.core.plural import plural
-from assay.models.loading.arguments import CausalArguments
 from assay.models.loading.checkpoint import Checkpoint, precision
+from assay.models.loading.hf_arguments import CausalArguments
 from assay.models.loading.load_errors import load_fault
 from assay.models.loading.quantization import quantize
 from assay.models.runtime import quiet, unlogged, wait_briefly

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from assay.core.errors import Fault, ModelError
-from assay.models.loading.arguments import INT8_DYNAMIC
+from assay.models.loading.hf_arguments import INT8_DYNAMIC
 
 # With a smaller share of weights in linear layers, a model would be quantised in name only.
 _LEAST_SHARE = 0.5

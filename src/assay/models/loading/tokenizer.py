@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, cast
 
-from assay.models.loading.arguments import CausalArguments
 from assay.models.loading.checkpoint import Checkpoint, max_length
+from assay.models.loading.hf_arguments import CausalArguments
 from assay.models.loading.network import loading, require_transformers
 from assay.models.runtime import quiet
 from assay.models.tokens.chat import ChatRenderer

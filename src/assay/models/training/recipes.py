@@ -14,8 +14,8 @@ from assay.core.plural import plural, verb
 from assay.core.protocols import Capabilities
 from assay.core.requests import ChoiceSelection, Classification, Loglikelihood
 from assay.core.training import ACCURACY, DIRECTIONS, FitSettings, TrainingExample, metric_unavailable_reason
-from assay.models.loading.arguments import CausalArguments
 from assay.models.loading.checkpoint import Checkpoint
+from assay.models.loading.hf_arguments import CausalArguments
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,17 +1,41 @@
-"""Reliability diagram of a task: the confidence of each predicted choice against its correctness."""
+"""Reliability of a task: the confidence of each predicted choice against its correctness, as a table and a figure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from assay.core.errors import Fault, UserError
 from assay.core.responses import Failure, LabelScores, Logprob
 from assay.core.results import AnsweredDocument, RunResult, TaskResult
 from assay.scoring.scorers.multiple_choice import choice_view, confidence, scores_view
-from assay.studies.calibration.values import Reliability
+
+if TYPE_CHECKING:
+    from assay.stats.calibration import CoveragePoint, ReliabilityBin
 
 _CURVE_POINTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """A task's confidences against its hits.
+
+    Attributes:
+        n: documents.
+        bins: of equal mass, from the least sure to the surest.
+        curve: accuracy on the surest documents, at a hundred coverages at most.
+    """
+
+    n: int
+    bins: tuple[ReliabilityBin, ...]
+    curve: tuple[CoveragePoint, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The table and curve as JSON data."""
+        return asdict(self)
 
 
 def with_reliability(result: RunResult) -> RunResult:
@@ -51,3 +75,18 @@ def _points(answered: Sequence[AnsweredDocument]) -> Iterator[tuple[float, float
             yield confidence(scores_view(instance, outputs), {})
         elif isinstance(outputs[0], Logprob):
             yield confidence(choice_view(instance, outputs[:: instance.draws]), {})
+
+
+def write_reliability_figure(tasks: Sequence[TaskResult], path: str | Path) -> Path:
+    """Draws the reliability diagram of every task that scores choices."""
+    from assay.report.figures.reliability_plot import reliability_figure  # most runs have no figure
+
+    shown = {task.name: task.reliability for task in tasks if task.reliability is not None}
+    if not shown:
+        found = "no task of the run scores choices, so there is no confidence to show"
+        raise UserError(
+            Fault("--reliability_figure", found, "a multiple-choice task, scored in one order of its choices")
+        )
+    target = Path(path).expanduser()
+    reliability_figure(shown, target, "Is it as often right as it is sure?")
+    return target

@@ -1,6 +1,7 @@
-"""Comparability of two recorded tasks: what differs between them besides the documents, by axis.
+"""Comparability of two recorded tasks: what differs between them besides the documents, and caveats of a compared pair.
 
-In: records. Out: differences in words. Digests in the manifests decide; definitions and settings only name causes.
+In: records. Out: differences by axis and caveats, as sentences. Digests in the manifests decide what differs;
+definitions and settings only name causes.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from assay.stats.bootstrap import cluster_indices
+from assay.core.plural import plural, verb
 from assay.store.run_records import RunRecord
-from assay.studies.paired.matching import MatchedPair
-from assay.studies.paired.paired_values import MODEL, PROMPTS, SCORING, SHOTS, STYLE, VERSION
+from assay.studies.paired.matching import MatchedPair, cluster_numbers
+from assay.studies.paired.paired_values import MODEL, PROMPTS, SCORING, SHOTS, STYLE, VERSION, PairedScore
 from assay.studies.paired.text_diff import flat, short
+from assay.studies.paired.verdicts import signed_text
 
 # Keys of a definition that name the task, or say how answers are scored: neither changes a prompt.
 _SILENT = ("task", "task_alias", "alias", "tag", "group", "metric_list", "filter_list", "process_results", "metadata")
@@ -124,8 +126,8 @@ def cluster_differences(first: RecordedTask, second: RecordedTask, match: Matche
     one, other = match.first.recorded.clusters, match.second.recorded.clusters
     if one is None or other is None or (isinstance(match.mine, range) and one == other):
         return []
-    mine = cluster_indices([one[place] for place in match.mine], len(match.mine))
-    theirs = cluster_indices([other[place] for place in match.theirs], len(match.theirs))
+    mine = cluster_numbers([one[place] for place in match.mine])
+    theirs = cluster_numbers([other[place] for place in match.theirs])
     if np.array_equal(mine, theirs):
         return []
     names = [task.record.spec.get("cluster") for task in (first, second)]
@@ -224,3 +226,100 @@ def _listed(names: list[str]) -> str:
     once = list(dict.fromkeys(names))
     more = f" and {len(once) - _MOST_NAMED} more" if len(once) > _MOST_NAMED else ""
     return ", ".join(once[:_MOST_NAMED]) + more
+
+
+# Caveats: documents left out or failed, early stopping, too few clusters
+
+
+def pair_caveats(score: PairedScore, match: MatchedPair, tasks: tuple[RecordedTask, RecordedTask]) -> tuple[str, ...]:
+    """Documents without a value, runs that stopped early, too few clusters."""
+    found = []
+    if any(score.left_out):
+        mine, theirs = score.left_out
+        found.append(
+            f"left out because only one run has a value: {mine:,} of {score.first}, {theirs:,} of {score.second}"
+        )
+    found += _failed(score) + _missing_values(score)
+    for entry in (match.first, match.second):
+        if entry.infinite:
+            counted = plural(entry.infinite, "value is", "values are")
+            found.append(f"{counted} infinite in {entry.label} and left out: its score would be infinite, too")
+    found += [
+        text
+        for label, task in zip((score.first, score.second), tasks, strict=True)
+        for text in _early_stopping(label, task)
+    ]
+    if score.clusters is not None:
+        found += _few_clusters(score.clusters)
+    return tuple(found)
+
+
+def bounds_of(
+    score: PairedScore, match: MatchedPair, tasks: tuple[RecordedTask, RecordedTask]
+) -> tuple[float, float] | None:
+    """The difference with all failed documents counted: None where none failed, or the metric is not a known share.
+
+    Both runs must have evaluated the same documents, each of which has a value or failed.
+    """
+    asked = {task.entry["documents_fingerprint"] for task in tasks}
+    if not any(score.failed) or any(score.unanswered) or len(asked) > 1:
+        return None
+    from assay.scoring.failure_bounds import difference_bounds, is_share_metric  # few runs have failed documents
+
+    if not is_share_metric(score.metric):
+        return None
+    if not (match.first.is_share and match.second.is_share and match.first.is_known and match.second.is_known):
+        return None
+    first, second = (
+        dict(zip(entry.recorded.documents, entry.numbers.tolist(), strict=True))
+        for entry in (match.first, match.second)
+    )
+    return difference_bounds(first, second, score.failed)
+
+
+def _failed(score: PairedScore) -> list[str]:
+    """Documents that failed, and how far they could move the difference."""
+    counts = [(label, count) for label, count in zip((score.first, score.second), score.failed, strict=True) if count]
+    if not counts:
+        return []
+    reported = "failed and counted in neither score: " + ", ".join(f"{count:,} of {label}" for label, count in counts)
+    if score.bounds is None:
+        return [f"{reported}; the difference including them is unknown"]
+    low, high = (signed_text(end, True) for end in score.bounds)
+    return [f"{reported}; with them counted as wrong or right, the difference is from {low} to {high} points"]
+
+
+def _missing_values(score: PairedScore) -> list[str]:
+    """Documents without a value of which a gate has too many."""
+    if not score.has_too_many_missing:
+        return []
+    kinds = (
+        (score.failed, "failed", "failed"),
+        (score.unanswered, "has no answer", "have no answer"),
+        (score.undefined, "has no finite value", "have no finite value"),
+    )
+    reported = [
+        f"{plural(count, 'document')} of {label} {verb(count, one, many)}"
+        for counts, one, many in kinds
+        for label, count in zip((score.first, score.second), counts, strict=True)
+        if count
+    ]
+    return [f"{', '.join(reported)}: too many for --fail_if_worse"]
+
+
+def _early_stopping(label: str, task: RecordedTask) -> list[str]:
+    """A run that stopped early by its own scores, which a test of a fixed number of documents does not account for."""
+    stop = (task.summary.get("spared") or {}).get("stop")
+    if not stop or not stop["is_reached"]:
+        return []
+    reported = f"{label} stopped early (--{stop['rule']}), which makes p too small and the interval too narrow"
+    return [f"{reported}: its own report has the estimate that holds after early stopping"]
+
+
+def _few_clusters(count: int) -> list[str]:
+    from assay.stats.clustered import FEW_CLUSTERS  # few tasks have clusters
+
+    if count == 1:
+        return ["all documents are in one cluster: there is no interval"]
+    too_few = f"{count} clusters are too few for a reliable interval, which may be too narrow"
+    return [too_few] if count < FEW_CLUSTERS else []

@@ -14,13 +14,17 @@ from assay.core.errors import DataError, Fault, UnknownName, did_you_mean
 from assay.core.plural import plural
 from assay.core.scores import BYPASS, CUSTOM, DocumentValues, Estimate
 from assay.core.task_variants import task_family
-from assay.stats.bootstrap import smallest_p
 from assay.store.run_records import FINISHED, RunRecord
-from assay.studies.compare.caveats import bounds_of, pair_remarks
-from assay.studies.compare.comparability import Overlap, RecordedTask, cluster_differences, differences
+from assay.studies.compare.comparability import (
+    Overlap,
+    RecordedTask,
+    bounds_of,
+    cluster_differences,
+    differences,
+    pair_caveats,
+)
 from assay.studies.compare.compare_values import RunComparison, System, Uncompared
 from assay.studies.compare.systems import AT, check_options, find_systems, points_as_sizes, wanted_pairs
-from assay.studies.paired.bootstrap_tests import replicates_for
 from assay.studies.paired.differences import (
     PairedComparison,
     are_compatible,
@@ -38,7 +42,7 @@ from assay.studies.paired.paired_values import (
     PairedScore,
     RankTable,
 )
-from assay.studies.paired.verdicts import conclusion, rank_systems, ranking_table, with_verdicts
+from assay.studies.paired.verdicts import conclusion, rank_systems, ranking_table, replicates_for, with_verdicts
 
 if TYPE_CHECKING:
     from assay.core.protocols import Task
@@ -311,7 +315,7 @@ def _reason(aggregation: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Pairing:
-    """Two systems' matched documents, the differences between their runs, and remarks."""
+    """Two systems' matched documents, the differences between their runs, and caveats."""
 
     match: MatchedPair
     differing: tuple[str, ...]
@@ -333,7 +337,7 @@ def _compared(context: _ComparisonContext, group: tuple[_TaskColumn, _MetricGrou
             context.refuse(fault)
         tasks = column.tasks[item.score.first], column.tasks[item.score.second]
         score = _with_counts(context, column, replace(item.score, differing=pairing.differing), pairing)
-        score = replace(score, remarks=(*pairing.remarks, *pair_remarks(score, pairing.match, tasks)))
+        score = replace(score, remarks=(*pairing.remarks, *pair_caveats(score, pairing.match, tasks)))
         if context.options.picks:
             score = _with_prediction_agreement(context, column, score, pairing.match)
         if context.options.flips:
@@ -363,7 +367,7 @@ def _missing(context: _ComparisonContext, task: RecordedTask) -> tuple[int, int]
 
 
 def _with_flips(context: _ComparisonContext, column: _TaskColumn, score: PairedScore) -> PairedScore:
-    """The pair with the questions of its listed documents, or a remark that says why none are listed."""
+    """The pair with the questions of its listed documents, or a caveat that says why none are listed."""
     if score.flips:
         from assay.studies.compare.reopened_runs import with_questions
 
@@ -377,7 +381,7 @@ def _with_flips(context: _ComparisonContext, column: _TaskColumn, score: PairedS
 def _with_prediction_agreement(
     context: _ComparisonContext, column: _TaskColumn, score: PairedScore, match: MatchedPair
 ) -> PairedScore:
-    """The pair with the agreement of its predictions, or a remark that says why there is none."""
+    """The pair with the agreement of its predictions, or a caveat that says why there is none."""
     from assay.studies.compare.reopened_runs import prediction_agreement
 
     both = context.reopened(column.tasks[score.first]), context.reopened(column.tasks[score.second])
@@ -550,8 +554,12 @@ def _is_beyond_resolution(pair: PairedScore, group: _MetricGroup, alpha: float) 
     """Whether p is as small as the bootstrap allows, and still not significant after correction."""
     if pair.p is None or pair.adjusted is None or not pair.p < alpha <= pair.adjusted:
         return False
+    if not pair.test.endswith("bootstrap"):
+        return False
+    from assay.stats.bootstrap import smallest_p
+
     replicates = replicates_for(group.entries[pair.first].recorded.aggregation)
-    return pair.test.endswith("bootstrap") and pair.p <= smallest_p(replicates, pair.clusters or pair.n)
+    return pair.p <= smallest_p(replicates, pair.clusters or pair.n)
 
 
 def _tables(systems: Sequence[System], groups: Sequence[_MetricGroup], pairs: Sequence[PairedScore]) -> list[RankTable]:

@@ -41,7 +41,7 @@ def common_documents(first: ReopenedTask, second: ReopenedTask) -> CommonDocumen
 
 
 def with_questions(score: PairedScore, reopened: ReopenedTask) -> PairedScore:
-    """The pair with the question of every listed document, or a remark that says why they are not shown."""
+    """The pair with the question of every listed document, or a caveat that says why they are not shown."""
     if not score.flips:
         return score
     if reopened.built is None:

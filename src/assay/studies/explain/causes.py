@@ -410,7 +410,9 @@ def _scoring(reopened: ReopenedTask) -> Mapping[str, Any]:
 def _metric_description(metric: str) -> str:
     for method in METHODS.values():
         if method.metric == metric:
-            return f"picks by {method.description}" if method.name == "raw" else f"log-likelihood {method.description}"
+            return (
+                f"predicts by {method.description}" if method.name == "raw" else f"log-likelihood {method.description}"
+            )
     return metric_definition(metric).description if metric in METRICS else "code of the task"
 
 

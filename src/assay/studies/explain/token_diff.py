@@ -70,7 +70,7 @@ def _ids(view: TokenView) -> tuple[int, ...]:
 
 
 def _bos_lines(first: TokenView, second: TokenView) -> list[str]:
-    """A token that one sequence has before what is the whole other one: most often a BOS, missing or doubled."""
+    """A token that one sequence has before the whole of the other: most often a BOS, missing or doubled."""
     one, two = _ids(first), _ids(second)
     for name, longer, shorter in (("first", one, two), ("second", two, one)):
         if longer[1:] == shorter and longer:

@@ -17,7 +17,7 @@ from assay.studies.matrix.matrix_values import Matrix, MatrixColumn
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _DASHES = ("", "7 3", "2 3", "9 3 2 3")
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 340, 70, 20, 40, 70
-# Steps, and scores that are no shares, that lie further apart than this factor are shown on a logarithmic scale.
+# Steps, and scores that are not shares, that lie further apart than this factor are shown on a logarithmic scale.
 _FAR = 50.0
 _TICKS = 5
 # Numbers that differ by less are meant to be equal. What a logarithmic scale of scores has beyond its ends.

@@ -135,7 +135,7 @@ def _check_metrics(metrics: Sequence[str], tasks: Sequence[Task]) -> None:
 
 
 def _units(selection: Selection) -> list[_MatrixUnit]:
-    """Groups that report a score and stand in no other such group, and tasks that stand in none, in order."""
+    """Groups that report a score and are in no other such group, and tasks that are in none, in order."""
     by_name = {group.name: group for group in selection.groups}
     inner = {member for group in selection.groups for member in group.members}
     order = {task.card.name: place for place, task in enumerate(selection.tasks)}

@@ -38,7 +38,7 @@ from assay.studies.paired.verdicts import rank_systems, with_verdicts
 Cells = dict[tuple[str, Key], MatrixCell]
 # Between more columns, or models, no one reads a table of correlations; those of a thousand take many minutes.
 MAX_CORRELATED = 100
-# Scores between 0 and 1 are no shares where the metric runs from −1 or to 100.
+# Scores between 0 and 1 are not shares where the metric runs from −1 or to 100.
 _OTHER_SCALES = frozenset({"mcc", "cohen_kappa", "bleu", "chrf", "chrf++", "ter"})
 
 
@@ -241,7 +241,7 @@ def _overall(
     if any(len(found) < math.comb(len(whole), 2) for found in own):
         return None
     pairs = overall_scores(options, own)
-    if len(pairs) < math.comb(len(whole), 2):  # a mean over the documents in common that is no share
+    if len(pairs) < math.comb(len(whole), 2):  # a mean over the documents in common that is not a share
         return None
     scores = {model: _mean_estimate([cells[model, column.key] for column in columns]) for model in whole}
     reported = [to_comparison(pair, "all", "mean") for pair in pairs]

@@ -100,7 +100,7 @@ def _table(table: HeatTable) -> str:
 
 
 def _shading(table: HeatTable, index: int) -> tuple[Sequence[str], Sequence[str]]:
-    """The colours of a row and what a pointer tells; empty for a plain table."""
+    """The colours of a row and what a pointer shows; empty for a plain table."""
     if not table.shades:
         return (), ()
     scale = _DIVERGING if table.is_diverging else _SEQUENTIAL

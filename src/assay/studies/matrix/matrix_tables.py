@@ -189,7 +189,7 @@ def _correlations(what: str, names: Sequence[str], links: Sequence[CorrelationPa
         for link in links:
             pair = getattr(link, kind), getattr(link, f"{kind}_adjusted")
             found[link.first, link.second] = found[link.second, link.first] = pair
-        # Below three pairs nothing is known, and a table of dashes tells no one anything.
+        # Below three pairs nothing is known, and a table of dashes is of no use.
         if all(item.value is None for item, _ in found.values()):
             continue
         grid = [[found.get((one, other)) for other in order] for one in order]

@@ -49,7 +49,7 @@ class MatrixColumn:
 
     @property
     def title(self) -> str:
-        """Name and metric, and the pipeline where that may be all that tells two columns apart."""
+        """Name and metric, and the pipeline where two columns may differ in nothing else."""
         more = f", {self.filter}" if self.is_split and self.filter != "none" else ""
         return f"{self.name} ({self.metric}{more})"
 

@@ -1,4 +1,4 @@
-"""A study of methods: every model is run once over all tasks in all styles, and every method picks from its answers."""
+"""A study of scoring methods: each model runs once over all tasks and styles, and every method scores its answers."""
 
 from __future__ import annotations
 
@@ -117,12 +117,12 @@ def study_methods(
     )
     if not questions:
         expected = "multiple-choice tasks"
-        raise UserError(Fault("assay methods", "none of the tasks has choices to pick from", expected))
+        raise UserError(Fault("assay methods", "none of the tasks has choices", expected))
     return _study(tuple(runs), units, cells, questions, runs, requested)
 
 
 def _check_likelihoods(result: RunResult, label: str) -> None:
-    """Refuses models that pick by a head: there is one way only to read its scores."""
+    """Refuses models that answer with a head: there is only one way to read its scores."""
     asked = [task.name for task in result.tasks if task.card.kind in HEAD_KINDS]
     if asked:
         found = f"{label} answers {', '.join(asked)} with a classifier head, which has no likelihoods to compare"
@@ -177,7 +177,7 @@ def methods_scoring(requested: MethodsOptions) -> dict[str, Any]:
 
 
 def _units(tasks: Sequence[Task], groups: Sequence[GroupSpec]) -> list[_MethodsUnit]:
-    """Groups that stand in no other, and tasks that stand in none, in the order of the run."""
+    """Groups that are in no other group, and tasks that are in none, in the order of the run."""
     styles = {task.card.name: str(task.card.config.get("style", OWN)) for task in tasks}
     order = {name: place for place, name in enumerate(styles)}
     by_name = {group.name: group for group in groups}
@@ -215,7 +215,7 @@ def _questions(result: TaskResult, task: Task, known: Mapping[str, ChoiceQuestio
     return found
 
 
-# Picks
+# Predictions
 
 
 MethodPredictions = dict[str, list[tuple[str, int, float]]]
@@ -257,7 +257,7 @@ def _cells(label: str, unit: _MethodsUnit, result: RunResult, requested: Methods
 
 
 def _clusters(task: TaskResult) -> Iterator[tuple[str, str]]:
-    """Documents with their clusters, each task's for themselves; nothing where documents stand for themselves."""
+    """Documents with their clusters, task by task; nothing where documents are independent."""
     known = document_clusters(task.answered)
     if known is not None:
         for item in task.answered:
@@ -265,7 +265,7 @@ def _clusters(task: TaskResult) -> Iterator[tuple[str, str]]:
 
 
 def _likelihood_predictions(task: TaskResult, requested: MethodsOptions) -> MethodPredictions:
-    """What each method picks from the choices' likelihoods. Documents with a failed request are left out."""
+    """What each method predicts from the choices' likelihoods. Documents with a failed request are left out."""
     picked: MethodPredictions = {}
     for item in task.answered:
         instance = item.instance

@@ -98,7 +98,7 @@ def aligned(cell: MethodsCell, documents: Sequence[str]) -> list[float]:
 
 
 def changes(cells: Sequence[MethodsCell], questions: Mapping[str, ChoiceQuestion]) -> tuple[PredictionChanges, ...]:
-    """Per model, task and style: the documents on which two methods pick different choices."""
+    """Per model, task and style: the documents on which two methods predict different choices."""
     found = []
     for (model, task, style), own in grouped(cells, lambda cell: (cell.model, cell.task, cell.style)).items():
         if len(own) < 2:
@@ -168,7 +168,7 @@ def _mean_gap(gaps: Mapping[int, float], clusters: Sequence[str] | None) -> Esti
 
 
 def places(cells: Sequence[MethodsCell], questions: Mapping[str, ChoiceQuestion]) -> tuple[PositionCounts, ...]:
-    """Per cell: how often each place was picked, and how often it was right."""
+    """Per cell: how often each position was predicted, and how often it was right."""
     found = []
     for cell in cells:
         size = max((len(questions[document].lengths) for document in cell.documents), default=0)

@@ -284,7 +284,7 @@ def markdown(study: MethodsStudy, most_changes: int | None = _CHANGES_SHOWN) -> 
 
 
 def study_data(study: MethodsStudy) -> dict[str, Any]:
-    """The whole study as JSON data: every number, and every pick of every document."""
+    """The whole study as JSON data: every number, and every prediction of every document."""
     return {
         "models": list(study.models),
         "tasks": list(study.tasks),

@@ -11,7 +11,7 @@ from assay.core.scores import Estimate, MetricResult
 from assay.stats.spread import ChanceSpread
 from assay.studies.paired.paired_values import Comparison
 
-# No choice was picked: what a model wrote names none of them.
+# No choice is predicted: the generated text names none of them.
 NO_PREDICTION = -1
 
 
@@ -95,7 +95,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class PredictionChange:
-    """A document on which methods pick different choices: the pick of each, and what is right."""
+    """A document on which methods predict different choices: the prediction of each, and what is right."""
 
     document: str
     right: tuple[int, ...]
@@ -150,7 +150,7 @@ class LengthBias:
 
 @dataclass(frozen=True, slots=True)
 class PositionCounts:
-    """How often each place is picked, and how often it is right, in documents."""
+    """How often each position is predicted, and how often it is right, in documents."""
 
     model: str
     task: str

@@ -1,31 +1,36 @@
-"""Notices about the tasks of a run: truncation, answers not found, unusual prompts, documents left out.
+"""Notices about the tasks of a run: truncation, answers not found, a single predicted class, shared texts, parts.
 
 Takes the results of tasks; gives one line per notice.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from assay.core.metric_names import uses_all_draws
 from assay.core.plural import plural
-from assay.core.responses import NOTE_TEXTS
-from assay.core.results import GroupResult, TaskResult
-from assay.core.scores import BYPASS
-from assay.core.specs import RunSpec
+from assay.core.responses import NOTE_TEXTS, Failure, LabelScores, Logprob
+from assay.core.results import AnsweredDocument, GroupResult, TaskResult
+from assay.core.scores import BYPASS, Estimate, MetricResult
+from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, RunSpec
 from assay.core.task_variants import ORDER, SEED
 from assay.run.build import has_own_template, is_index, shown_value
-from assay.studies.notices.majority_class import majority_class_texts
-from assay.studies.notices.shared_texts import shared_text_notices
-from assay.studies.sampling.values import EarlyStop
+from assay.scoring.scorers.multiple_choice import METHODS, ChoiceView, Scores, argmax, choice_view, raw, scores_view
+from assay.studies.sampling.subsample_values import EarlyStop
+from assay.tasks.clusters import group_value, shared_column
 from assay.tasks.styles import OWN, find_style, is_style
 
 # Begins the notice that names the tasks of which not all documents were evaluated.
 LIMITED = "evaluated only part of the documents (not a random sample): "
-# With fewer documents the right choice may well be at one index by chance.
+# With fewer documents, one index may well be right, or one class predicted, everywhere by chance.
 _FEW_DOCUMENTS = 10
+# Means of documents, whose error clusters change.
+_MEAN_METHODS = ("wilson", "wilson-t", "t")
+# With some hundred clusters, smaller ratios occur by chance.
+_CLEARLY_LARGER = 1.2
 _NUMBER = re.compile(r"\b\d+\b")
 
 
@@ -42,10 +47,10 @@ def task_notices(results: Sequence[TaskResult], is_trained: bool = False) -> lis
     reported: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for result in results:
         family = result.card.family
-        for text in (*_texts(result), *majority_class_texts(result, is_trained)):
+        for text in (*_texts(result), *_majority_class_texts(result, is_trained)):
             reported.setdefault((family, _NUMBER.sub("#", text)), []).append((result.name, text))
     lines = [_line(family, ways[family], own) for (family, _), own in reported.items()]
-    return lines + shared_text_notices(results) + _seed_notices(results)
+    return lines + _shared_text_notices(results) + _seed_notices(results)
 
 
 def _seed_notices(results: Sequence[TaskResult]) -> list[str]:
@@ -163,6 +168,121 @@ def _index_target_texts(result: TaskResult) -> Iterator[str]:
         message = f"the target is the text of a choice, but a template's digits are read as a place ({len(moved)} of"
         example = f"document {first.document_id}: {first.target} means {read}"
         yield f"{message} {len(instances)}; {example}); for the text, name the column alone in doc_to_target"
+
+
+# Classifiers that predict a single class
+
+
+def _majority_class_texts(result: TaskResult, is_trained: bool) -> Iterator[str]:
+    """A sentence where the predictions of a task are no better than the most frequent class.
+
+    Args:
+        result: the task's answers.
+        is_trained: whether the model was trained here: it is expected to do better than the most frequent class.
+    """
+    if len(result.answered) < _FEW_DOCUMENTS:
+        return
+    names = result.answered[0].instance.choices
+    if len(names) < 2 or any(item.instance.choices != names for item in result.answered):
+        return
+    predicted: dict[int, int] = {}
+    for document, index in _predictions(result):
+        predicted[document] = index
+        if not is_trained and index != predicted[next(iter(predicted))]:
+            return  # two classes: nothing more to check for a model that was not trained here
+    rights = [item.instance.gold_indices for item in result.answered if item.document.id in predicted]
+    if len(predicted) < _FEW_DOCUMENTS or not all(len(right) == 1 and isinstance(right[0], int) for right in rights):
+        return
+    n, frequent = len(predicted), Counter(right[0] for right in rights).most_common(1)[0]
+    right = sum(prediction == right[0] for prediction, right in zip(predicted.values(), rights, strict=True))
+    if len(set(predicted.values())) == 1 and right < n:
+        only = names[next(iter(predicted.values()))]
+        yield f'"{only}" is predicted in all {n} documents and correct in {right} of them'
+    elif is_trained and right <= frequent[1]:
+        message = f"the trained model is correct in {right} of {n} documents, no more than always"
+        name = names[frequent[0]] if 0 <= frequent[0] < len(names) else "one class"
+        yield f'{message} predicting "{name}", the most frequent class ({frequent[1]})'
+
+
+def _predictions(result: TaskResult) -> Iterator[tuple[int, int]]:
+    """Document → the index that the task's first metric predicts, for documents in one order without a failure."""
+    scores = _choice_scores(result)
+    for item in result.answered:
+        view = None if item.instance.orders or scores is None else _view(item)
+        if view is not None and scores is not None:
+            yield item.document.id, argmax(scores(view, {}))
+
+
+def _choice_scores(result: TaskResult) -> Scores | None:
+    """How the first metric scores choices; None where that takes more than their own answers."""
+    first = result.metrics[0].metric if result.metrics else ""
+    if first in (*NULL_PROMPTS, *WHOLE_PROMPT_METRICS):
+        return None
+    return next((method.scores for method in METHODS.values() if method.metric == first), raw)
+
+
+def _view(item: AnsweredDocument) -> ChoiceView | None:
+    size = len(item.instance.choices)
+    if any(isinstance(output, Failure) for output in item.outputs):
+        return None
+    if isinstance(item.outputs[0], LabelScores):
+        return scores_view(item.instance, item.outputs)
+    if len(item.outputs) < size or not all(isinstance(output, Logprob) for output in item.outputs[:size]):
+        return None
+    return choice_view(item.instance, item.outputs)
+
+
+# Documents that share a text
+
+
+def _shared_text_notices(results: Sequence[TaskResult]) -> list[str]:
+    """One notice per task at most: variants of a task have the same documents."""
+    reported: dict[str, str | None] = {}
+    for result in results:
+        family = result.card.family
+        if reported.get(family) is None:
+            reported[family] = _shared_text_notice(result)
+    return [notice for notice in reported.values() if notice is not None]
+
+
+def _shared_text_notice(result: TaskResult) -> str | None:
+    if any(metric.estimate.clusters is not None for metric in result.metrics):
+        return None
+    metric = next((item for item in result.metrics if _has_error(item)), None)
+    column = shared_column([item.document for item in result.answered]) if metric is not None else None
+    if metric is None or column is None:
+        return None
+    found, own = _clustered_estimate(result, metric, column), metric.estimate.stderr or 0.0
+    if found is None or found.stderr is None or found.stderr < _CLEARLY_LARGER * own:
+        return None
+    reported = f'{found.n:,} documents share {found.clusters:,} values of the column "{column}"'
+    errors = f"the standard error of {metric.metric} is {found.stderr:.4f} clustered by it instead of {own:.4f}"
+    if result.subsample is not None and result.subsample.stop is not None:  # its rules ignore clusters
+        way_out = f"the anytime-valid interval ignores clusters, too; use --sample N with --cluster {column} instead"
+        return f"{result.name}: {reported}; {errors}; {way_out}"
+    return f"{result.name}: {reported}; {errors}: use --cluster {column}, or --cluster auto"
+
+
+def _has_error(metric: MetricResult) -> bool:
+    return metric.estimate.method in _MEAN_METHODS and bool(metric.estimate.stderr)
+
+
+def _clustered_estimate(result: TaskResult, metric: MetricResult, column: str) -> Estimate | None:
+    """The metric with the error by the texts of a column; None where documents have no plain number."""
+    from assay.stats.clustered import clustered_mean  # most runs have no use for it
+
+    texts: dict[int, Hashable] = {}
+    for document in (item.document for item in result.answered):
+        value = group_value(document.fields.get(column))
+        texts[document.id] = ("alone", document.id) if value is None else value
+    own = [sample for sample in result.samples if sample.filter == metric.filter and metric.metric in sample.values]
+    values = [sample.values[metric.metric] for sample in own]
+    if not all(isinstance(value, (int, float)) and math.isfinite(value) for value in values):
+        return None
+    return clustered_mean(values, [texts[sample.document_id] for sample in own]).estimate
+
+
+# Groups, and parts of the documents
 
 
 def group_notices(groups: Sequence[GroupResult], results: Sequence[TaskResult]) -> list[str]:

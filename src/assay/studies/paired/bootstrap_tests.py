@@ -19,8 +19,9 @@ from assay.scoring.metrics import value_types as reading
 from assay.scoring.metrics.aggregations import CORPUS_METRICS, MEAN_AGGREGATIONS
 from assay.stats import agreement, bootstrap
 from assay.stats.means import LEVEL
+from assay.studies.paired.intervals import sign_test_interval, unbounded_interval
 from assay.studies.paired.matching import MatchedPair, SystemEntry
-from assay.studies.paired.verdicts import REPLICATES
+from assay.studies.paired.verdicts import replicates_for
 
 if TYPE_CHECKING:
     from assay.stats.absolute_gaps import GapNoise
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 # How often each document is in a set, one row per set → the score of each set; NaN where it is undefined.
 StatisticByCounts = Callable[[Floats], Floats]
-# Scoring a resampled corpus takes long.
-_CORPUS_REPLICATES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +44,41 @@ class BootstrapScore:
     noise: GapNoise | None = None
 
 
-def replicates_for(aggregation: str) -> int:
-    """Number of bootstrap resamples for an aggregation."""
-    return _CORPUS_REPLICATES if aggregation in CORPUS_METRICS else REPLICATES
+@dataclass(frozen=True, slots=True)
+class BootstrapPair:
+    """Two systems' scores on the same bootstrap resamples of their common documents."""
+
+    match: MatchedPair
+    first: BootstrapScore
+    second: BootstrapScore
+
+    def test(self, level: float = LEVEL) -> tuple[Estimate, float | None]:
+        """The second score less the first with its interval, and the two-sided p of no difference."""
+        first, second = self.first, self.second
+        with np.errstate(invalid="ignore"):  # the difference of two infinite perplexities is undefined
+            value, apart = second.value - first.value, second.replicates - first.replicates
+        found, p = bootstrap.replicate_test(value, apart, len(self.match.mine), self.match.cluster_count, level)
+        if first.noise is None or second.noise is None or p is None:
+            return found, p
+        from assay.stats import absolute_gaps
+
+        return absolute_gaps.bootstrap_difference_test(found, first.noise, second.noise)
+
+    def difference(self) -> tuple[Estimate, float | None]:
+        """The same, without standard error and interval where every resample has the same difference."""
+        found, p = self.test()
+        return bootstrap.spread(found), p
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """The test, inverted."""
+        found, _ = self.test(level)
+        if found.low is None or found.high is None:
+            return unbounded_interval(level)
+        units = self.match.cluster_count or len(self.match.mine)
+        return (found.low, found.high) if found.low < found.high else sign_test_interval(found.low, units, level)
 
 
-def bootstrap_difference_test(
-    pair: tuple[BootstrapScore, BootstrapScore], match: MatchedPair, level: float = LEVEL
-) -> tuple[Estimate, float | None]:
-    """The second score less the first with its interval, and the two-sided p of no difference."""
-    first, second = pair
-    n, clusters = len(match.mine), match.cluster_count
-    with np.errstate(invalid="ignore"):  # the difference of two infinite perplexities is undefined
-        value, apart = second.value - first.value, second.replicates - first.replicates
-    found, p = bootstrap.replicate_test(value, apart, n, clusters, level)
-    if first.noise is None or second.noise is None or p is None:
-        return found, p
-    from assay.stats import absolute_gaps
-
-    return absolute_gaps.bootstrap_difference_test(found, first.noise, second.noise)
-
-
-def bootstrap_pairs(matches: Sequence[MatchedPair], seed: int) -> list[tuple[BootstrapScore, BootstrapScore]]:
+def bootstrap_pairs(matches: Sequence[MatchedPair], seed: int) -> list[BootstrapPair]:
     """Per pair, both systems' scores on the same resamples of the common documents."""
     bootstrapped: dict[tuple[Hashable, ...], BootstrapScore] = {}
     gathered: dict[tuple[int, tuple[str, ...] | None], dict[tuple[Hashable, ...], Sequence[Value]]] = {}
@@ -83,7 +95,10 @@ def bootstrap_pairs(matches: Sequence[MatchedPair], seed: int) -> list[tuple[Boo
     for (_, own), group in gathered.items():
         found = _bootstrap_scores(list(group.values()), matches[0].first.recorded.aggregation, own, seed)
         bootstrapped.update(zip(group, found, strict=True))
-    return [(bootstrapped[one], bootstrapped[other]) for one, other in named]
+    return [
+        BootstrapPair(match, bootstrapped[one], bootstrapped[other])
+        for match, (one, other) in zip(matches, named, strict=True)
+    ]
 
 
 def _name(entry: SystemEntry, places: Sequence[int], clusters: Hashable) -> tuple[Hashable, ...]:

@@ -8,25 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.scores import Estimate
 from assay.scoring.metrics.aggregations import MEAN_AGGREGATIONS
-from assay.stats import agreement, bootstrap, means, paired, power
-from assay.stats.clustered import clustered_error
-from assay.stats.sign_flip import SignFlipTest
-from assay.studies.paired.bootstrap_tests import (
-    BootstrapScore,
-    bootstrap_difference_test,
-    bootstrap_pairs,
-    can_bootstrap,
-    replicates_for,
-)
+from assay.stats import agreement, means, paired, power
 from assay.studies.paired.intervals import (
     IntervalFunction,
-    bootstrap_interval,
     mcnemar_interval,
     sign_flip_interval,
     unbounded_interval,
@@ -43,7 +34,11 @@ from assay.studies.paired.paired_values import (
     PairedScore,
 )
 from assay.studies.paired.sign_flip_tests import sign_flip_pairs
-from assay.studies.paired.verdicts import adjusted_levels, cannot_reach_alpha
+from assay.studies.paired.verdicts import adjusted_levels, cannot_reach_alpha, min_units, replicates_for
+
+if TYPE_CHECKING:
+    from assay.stats.sign_flip import SignFlipTest
+    from assay.studies.paired.bootstrap_tests import BootstrapPair
 
 Floats = NDArray[np.float64]
 # A spread so small, beside the values it is made of, is what rounding leaves of 0.
@@ -86,7 +81,11 @@ def with_adjusted_intervals(items: Sequence[PairedComparison], options: CompareO
 
 def is_comparable(aggregation: str) -> bool:
     """Whether there is a paired test for an aggregation."""
-    return aggregation in MEAN_AGGREGATIONS or can_bootstrap(aggregation)
+    if aggregation in MEAN_AGGREGATIONS:
+        return True
+    from assay.studies.paired.bootstrap_tests import can_bootstrap  # most metrics are means
+
+    return can_bootstrap(aggregation)
 
 
 def are_compatible(first: str, second: str) -> bool:
@@ -106,8 +105,10 @@ def compare_pairs(
     """
     is_mean = bool(matches) and matches[0].first.recorded.aggregation in MEAN_AGGREGATIONS
     flips = sign_flip_pairs(matches, options)
-    resampled: Sequence[_BootstrapPair | None] = [None] * len(matches)
+    resampled: Sequence[BootstrapPair | None] = [None] * len(matches)
     if options.test == "bootstrap" or not is_mean:
+        from assay.studies.paired.bootstrap_tests import bootstrap_pairs
+
         resampled = bootstrap_pairs(matches, options.seed)
     kind = _MeanDifference if is_mean else _StatisticDifference
     return [
@@ -210,8 +211,7 @@ def _power_analysis(
         return None, None, None
     seen = power.minimum_detectable_effect(variance, n, alpha=options.alpha)
     is_possible = seen is not None and not (is_share and seen > 1)  # shares cannot be so far apart
-    # No test gives a small p to fewer.
-    fewest = bootstrap.MIN_UNITS if found.test.endswith("bootstrap") else power.min_documents(options.alpha)
+    fewest = min_units(found.test, options.alpha)
     observed, requested = (_documents_needed(effect, variance, fewest, options.alpha) for effect in effects)
     return seen if is_possible and not are_few else None, observed, requested
 
@@ -247,9 +247,6 @@ class _TestResult:
     agreement: Agreement | None = None
 
 
-_BootstrapPair = tuple[BootstrapScore, BootstrapScore]
-
-
 def _correlated(first: float | None, second: float | None, error: float | None) -> tuple[float | None, float | None]:
     """The standard error of an unpaired difference, and the correlation that makes the paired one: from all three."""
     if first is None or second is None:
@@ -270,7 +267,7 @@ class _MeanDifference:
 
     match: MatchedPair
     sign_flip: SignFlipTest | None
-    resampled: _BootstrapPair | None
+    resampled: BootstrapPair | None
 
     def found(self, options: CompareOptions) -> _TestResult:
         differences = self.match.differences
@@ -320,17 +317,17 @@ class _MeanDifference:
         units = self.match.units
         if len(differences) < 2 or (units is not None and self.match.cluster_count == 1):
             return None
-        error = (
-            self._spread(differences) / math.sqrt(len(differences))
-            if units is None
-            else clustered_error(differences, units)
-        )
+        error: float | None = self._spread(differences) / math.sqrt(len(differences))
+        if units is not None:
+            from assay.stats.clustered import clustered_error  # few tasks have clusters
+
+            error = clustered_error(differences, units)
         return error if error or self.match.is_binary else None
 
     def _test(self, counts: tuple[int, int], options: CompareOptions) -> tuple[str, float | None]:
         clusters = "" if self.match.clusters is None else "cluster-"
         if self.resampled is not None:
-            return f"{clusters}bootstrap", bootstrap_difference_test(self.resampled, self.match)[1]
+            return f"{clusters}bootstrap", self.resampled.test()[1]
         if self.sign_flip is not None:
             return f"{clusters}sign-flip", self.sign_flip.p
         if options.test == "midp":
@@ -344,7 +341,7 @@ class _MeanDifference:
         if self.match.is_binary and (counts == (0, 0) or test.startswith("mcnemar")):
             return mcnemar_interval(*counts, units, test == "mcnemar-midp")
         if self.resampled is not None:
-            return bootstrap_interval(self.resampled, self.match)
+            return self.resampled.interval
         assert self.sign_flip is not None
         return sign_flip_interval(self.sign_flip, self.match, not error)
 
@@ -366,16 +363,16 @@ class _StatisticDifference:
 
     match: MatchedPair
     sign_flip: SignFlipTest | None
-    resampled: _BootstrapPair | None
+    resampled: BootstrapPair | None
 
     def found(self, options: CompareOptions) -> _TestResult:
         assert self.resampled is not None
         n, clusters = len(self.match.mine), "" if self.match.clusters is None else "cluster-"
         if n == 0:
             return _TestResult(means.empty_estimate("bootstrap"), "none", None)
-        difference, p = bootstrap_difference_test(self.resampled, self.match)
-        difference = bootstrap.spread(difference)
-        test, ends = f"{clusters}bootstrap", bootstrap_interval(self.resampled, self.match)
+        difference, p = self.resampled.difference()
+        test = f"{clusters}bootstrap"
+        ends: IntervalFunction = self.resampled.interval
         units = self.match.cluster_count or n
         if self.sign_flip is not None and difference.value is not None and math.isfinite(difference.value):
             test, p = f"{clusters}sign-flip", self.sign_flip.p
@@ -383,7 +380,7 @@ class _StatisticDifference:
             difference = replace(difference, method=test)
         one, other = self.match.values
         counts = (0, 0, n) if one == other else None
-        first, second = (_bootstrap_stderr(own.replicates) for own in self.resampled)
+        first, second = (_bootstrap_stderr(own.replicates) for own in (self.resampled.first, self.resampled.second))
         unpaired, correlation = _correlated(first, second, difference.stderr)
         return _TestResult(difference, test, p, ends, counts, unpaired=unpaired, correlation=correlation)
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,10 @@ from numpy.typing import NDArray
 from assay.core.scores import Estimate
 from assay.stats.means import exact_interval, t_quantile
 from assay.stats.paired import ValueWithInterval, outcome_interval, product_interval
-from assay.stats.sign_flip import SignFlipTest
-from assay.studies.paired.bootstrap_tests import BootstrapScore, bootstrap_difference_test
 from assay.studies.paired.matching import MatchedPair, cluster_sums
+
+if TYPE_CHECKING:
+    from assay.stats.sign_flip import SignFlipTest
 
 Floats = NDArray[np.float64]
 # Level → both ends; infinite where the test rejects no difference at all at that level.
@@ -31,7 +33,7 @@ _LARGEST = 700.0
 
 
 def unbounded_interval(level: float) -> tuple[float, float]:
-    """The interval of what says nothing."""
+    """The interval without ends: nothing is known."""
     return -math.inf, math.inf
 
 
@@ -40,31 +42,18 @@ def mcnemar_interval(wins: int, losses: int, n: int, is_mid_p: bool = False) -> 
     return lambda level: outcome_interval(wins, losses, n, level, is_mid_p)
 
 
-def bootstrap_interval(pair: tuple[BootstrapScore, BootstrapScore], match: MatchedPair) -> IntervalFunction:
-    """The bootstrap test, inverted."""
-    units = match.cluster_count or len(match.mine)
-
-    def ends(level: float) -> tuple[float, float]:
-        found, _ = bootstrap_difference_test(pair, match, level)
-        if found.low is None or found.high is None:
-            return unbounded_interval(level)
-        return (found.low, found.high) if found.low < found.high else _sign_test_interval(found.low, units, level)
-
-    return ends
-
-
 def sign_flip_interval(sign_flip: SignFlipTest, match: MatchedPair, is_alike: bool = False) -> IntervalFunction:
     """The sign-flip test, inverted, on the scale of the score.
 
     Args:
-        flipped: of what documents add to the sums that the scores rise or fall with.
+        sign_flip: the test of what documents add to the sums that the scores rise or fall with.
         match: the pair.
         is_alike: whether all documents, or clusters, differ alike but for rounding.
     """
     aggregation = match.first.recorded.aggregation
     units = match.cluster_count or len(match.mine)
     if is_alike or not sign_flip.nonzero_count:
-        return partial(_sign_test_interval, sign_flip.value, units)
+        return partial(sign_test_interval, sign_flip.value, units)
     if match.first.is_share and match.second.is_share:
         return partial(bounded_sign_flip_interval, sign_flip)
     if aggregation in _LINEAR:
@@ -89,8 +78,8 @@ def bounded_sign_flip_interval(sign_flip: SignFlipTest, level: float) -> tuple[f
     return min(-most, low), max(most, high)
 
 
-def _sign_test_interval(value: float, units: int, level: float) -> tuple[float, float]:
-    """Of documents that all differ alike, the sign test tells as much as there is to know."""
+def sign_test_interval(value: float, units: int, level: float) -> tuple[float, float]:
+    """The interval by the sign test, for documents that all differ alike."""
     return (value, value) if 2 * 0.5**units < 1 - level else unbounded_interval(level)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from assay.core.scores import DocumentValues, Estimate, Value
 from assay.scoring.metrics.aggregations import AGGREGATIONS, MEAN_AGGREGATIONS
-from assay.stats.bootstrap import cluster_indices
 
 Floats = NDArray[np.float64]
 # Documents without a number have no say in these.
@@ -88,11 +87,7 @@ class SystemEntry:
     @cached_property
     def units(self) -> NDArray[np.int64] | None:
         """The cluster of each document as a number; None where none are known."""
-        return (
-            None
-            if self.recorded.clusters is None
-            else cluster_indices(self.recorded.clusters, len(self.recorded.clusters))
-        )
+        return None if self.recorded.clusters is None else cluster_numbers(self.recorded.clusters)
 
     @cached_property
     def infinite(self) -> int:
@@ -133,7 +128,7 @@ class MatchedPair:
 
     @property
     def addends(self) -> tuple[Floats, Floats] | None:
-        """What documents add to two sums whose difference tells which score is higher; None without such sums."""
+        """What documents add to two sums whose difference shows which score is higher; None without such sums."""
         if self.first.addends is None or self.second.addends is None:
             return None
         one, other = self.first.lengths, self.second.lengths
@@ -189,7 +184,7 @@ class MatchedPair:
         entry, places = (self.first, self.mine) if self.first.recorded.clusters else (self.second, self.theirs)
         if entry.units is None or isinstance(places, range):
             return entry.units
-        return cluster_indices(entry.units[list(places)].tolist(), len(places))
+        return cluster_numbers(entry.units[list(places)].tolist())
 
     @property
     def cluster_count(self) -> int | None:
@@ -219,6 +214,13 @@ def match_documents(first: SystemEntry, second: SystemEntry, common: Mapping[int
     if not is_known:
         pairs = [(mine, theirs) for mine, theirs in pairs if first.has_value[mine] and second.has_value[theirs]]
     return MatchedPair(first, second, [mine for mine, _ in pairs], [theirs for _, theirs in pairs])
+
+
+def cluster_numbers(clusters: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Per document, its cluster as a number, from 0 on."""
+    from assay.stats.bootstrap import cluster_indices  # few tasks have clusters
+
+    return cluster_indices(clusters, len(clusters))
 
 
 def cluster_sums(units: NDArray[np.int64], values: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""The choice that a task's metric picks of every document: by likelihood, or read from a written answer.
+"""The choice that a task's metric predicts for every document: by likelihood, or read from generated text.
 
 Takes a task with its answers, gives document → place among the document's own choices, however they were ordered.
 """
@@ -16,23 +16,23 @@ from assay.core.scores import Sample
 from assay.scoring.scorers.multiple_choice import METHODS, argmax, choice_view
 
 _CHOICE, _GENERATED = "multiple_choice", "generate_until"
-# What a metric picks by, of those that are accuracies of a pick.
+# Metric → scores of the choices, for accuracies of a predicted choice.
 _METHODS = {method.metric: method.scores for method in METHODS.values()}
-# Document → the place of its pick; None where an answer names no choice.
+# Document → index of the predicted choice; None where an answer names no choice.
 Predictions = Mapping[int, "int | None"]
 
 
 def predictions_of(
     task: Task, result: TaskResult, metric: str, filter: str, drawn: Sequence[Sequence[Sample]] = ()
 ) -> list[Predictions]:
-    """What is picked under a metric and pipeline: a mapping per draw, one without draws, none without picks.
+    """Predictions under a metric and pipeline: a mapping per draw, one without draws, none without predictions.
 
     Args:
         task: the task.
         result: its answers.
-        metric: an accuracy of picks, for choices that are weighed by likelihood.
-        filter: the pipeline, for answers that are written.
-        drawn: the samples of every draw, where questions were asked several times.
+        metric: an accuracy of predicted choices, for choices that are scored by likelihood.
+        filter: the pipeline, for generated answers.
+        drawn: the samples of every draw, where answers were sampled several times.
     """
     if result.card.kind == _CHOICE and metric in _METHODS:
         return [dict(_likelihood_predictions(task, result, _METHODS[metric], _options(task, metric)))]
@@ -42,11 +42,11 @@ def predictions_of(
 
 
 def gold_choices_of(task: Task, result: TaskResult) -> dict[int, tuple[int, tuple[Any, ...]]]:
-    """Document → how many choices it has and which are right: picks are comparable where these are the same."""
+    """Document → how many choices it has and which are right: predictions are comparable where these are the same."""
     found = {}
     for item in result.answered:
         size = len(item.instance.choices)
-        # A right answer may be none of the choices, and be told by its text.
+        # The right answer may not be among the choices; it is then given by its text.
         shown = [index for index in item.instance.gold_indices if isinstance(index, int) and 0 <= index < size]
         found[item.document.id] = (size, tuple(sorted(_original_index(task, item.instance, index) for index in shown)))
     return found

@@ -21,17 +21,15 @@ from assay.core.specs import MetricSpec, PipelineSpec, RunSpec, Scoring
 from assay.core.task_variants import task_family
 from assay.run.build import BuiltTask, build_task
 from assay.run.events import Listener
-from assay.run.execute import Executed
+from assay.run.execute import NOTHING_EXECUTED
 from assay.run.reopen import as_argument, missing_task_objects, object_task_text, recorded_spec, reopen
 from assay.run.resolve import RescoredTask
-from assay.run.score import score_task, scored_task
+from assay.run.score import scored_task
 from assay.run.session import Session
 from assay.scoring.document_scorer import document_scorer
 from assay.store.run_records import RunRecord
 from assay.store.store import Store
 from assay.studies.paired.paired_values import Score
-
-_NO_REQUESTS = Executed({}, {}, 0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,7 @@ class ReopenedTask:
 def reopen_tasks(
     store: Store, record: RunRecord, names: list[str], listener: Listener, given: Sequence[Task] = ()
 ) -> dict[str, ReopenedTask]:
-    """The named tasks of a run. Each is scored anew from the store, without lm-eval's bootstrap.
+    """The named tasks of a run. Each is scored again from the store, without lm-eval's bootstrap.
 
     Args:
         store: holds the run.
@@ -145,13 +143,13 @@ def _objects(store: Store, record: RunRecord, names: list[str], lacking: Sequenc
 
 
 def _reopened_task(store: Store, record: RunRecord, built: BuiltTask, spec: RunSpec) -> ReopenedTask:
-    """A task scored anew; one that cannot be scored leaves the others theirs."""
+    """A task scored again; one that cannot be scored does not affect the others."""
     name, where = built.task.card.name, f"task {built.task.card.name}"
     try:
         scorer = document_scorer(built.task.scoring, where)
-    except UserError as error:  # a metric that is not to be had, say
+    except UserError as error:  # such as a metric that is not installed
         return ReopenedTask(store, record, name, spec, reason=str(error))
-    result = scored_task(built, scorer, store.responses, _NO_REQUESTS, 0)
+    result = scored_task(built, scorer, store.responses, NOTHING_EXECUTED, 0)
     if result.problem is not None and not result.metrics:
         return ReopenedTask(store, record, name, spec, reason=result.problem.text)
     return ReopenedTask(store, record, name, spec, built, result)
@@ -167,9 +165,12 @@ def rescored_under(reopened: ReopenedTask, metric: MetricSpec, pipeline: Pipelin
     try:
         built = _built_for(reopened, reopened.built, scoring)
         scorer = document_scorer(scoring, f"task {reopened.name}")
-        return None if built is None else score_task(built, scorer, reopened.store.responses, _NO_REQUESTS, 0)
     except Exception:  # the metric does not fit this shape of question, or not what this pipeline gives
         return None
+    if built is None:
+        return None
+    result = scored_task(built, scorer, reopened.store.responses, NOTHING_EXECUTED, 0)
+    return result if result.problem is None or result.metrics else None
 
 
 def _built_for(reopened: ReopenedTask, built: BuiltTask, scoring: Scoring) -> BuiltTask | None:

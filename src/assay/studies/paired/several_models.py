@@ -32,7 +32,7 @@ class EntryFactory:
 
 
 def to_comparison(pair: PairedScore | OverallScore, task: str, cell: str) -> Comparison:
-    """A pair as a matrix or study tells it: first less second."""
+    """A pair as a matrix or study reports it: first less second."""
     gap = pair.difference
     value, low, high = (None if end is None else -end for end in (gap.value, gap.high, gap.low))
     p, adjusted = (1.0 if found is None else found for found in (pair.p, pair.adjusted))

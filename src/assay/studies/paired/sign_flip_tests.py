@@ -6,12 +6,15 @@ In: matched pairs. Out: the test of each pair to which it applies.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.stats.sign_flip import SignFlipTest, sign_flip_table, sign_flip_test, sign_flip_tests
 from assay.studies.paired.matching import MatchedPair, cluster_sums
 from assay.studies.paired.paired_values import CompareOptions
+
+if TYPE_CHECKING:
+    from assay.stats.sign_flip import SignFlipTest
 
 # Fewer pairs than this are flipped one by one.
 _FEW_PAIRS = 3
@@ -22,6 +25,10 @@ def sign_flip_pairs(matches: Sequence[MatchedPair], options: CompareOptions) -> 
     if options.test == "bootstrap":
         return {}
     wanted = [match for match in matches if len(match.mine) and _uses_sign_flips(match, options)]
+    if not wanted:  # outcomes of 0 and 1 without clusters
+        return {}
+    from assay.stats.sign_flip import sign_flip_test, sign_flip_tests
+
     found, rest = _table_tests(wanted, options)
     parts = [match.differences_and_weights for match in rest]
     if len(rest) <= _FEW_PAIRS:
@@ -67,6 +74,8 @@ def _lengths(match: MatchedPair) -> bytes | None:
 
 def _table(matches: Sequence[MatchedPair], options: CompareOptions) -> dict[int, SignFlipTest]:
     """The tests of pairs of systems that all have the same documents in the same order."""
+    from assay.stats.sign_flip import sign_flip_table
+
     entries = {id(entry): entry for match in matches for entry in (match.first, match.second)}
     units, (_, weights) = matches[0].units, matches[0].differences_and_weights
     values = [entry.addends for entry in entries.values()]

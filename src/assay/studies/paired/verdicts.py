@@ -10,8 +10,9 @@ from itertools import combinations
 from assay.core.plural import plural, verb
 from assay.core.scores import Estimate
 from assay.core.task_variants import task_family
+from assay.scoring.metrics.aggregations import CORPUS_METRICS
 from assay.stats import multiple_testing as multiple
-from assay.stats import power, ranking
+from assay.stats import power
 from assay.studies.paired.paired_values import CompareOptions, OverallScore, PairedScore, RankedSystem, RankTable
 
 _TEST_NAMES = {
@@ -23,8 +24,8 @@ _TEST_NAMES = {
     "cluster-bootstrap": "bootstrap by cluster",
     "random-effects-t": "random-effects t",
 }
-# Bootstrap resamples: p is at least 2 / this.
-REPLICATES = 10_000
+# Bootstrap resamples: p is at least 2 / this. Scoring a resampled corpus takes long.
+REPLICATES, _CORPUS_REPLICATES = 10_000, 2_000
 # An end of an interval so near to 0 is 0.
 _TOLERANCE = 1e-12
 _CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
@@ -157,6 +158,20 @@ def cannot_reach_alpha(test: str, units: int, alpha: float, replicates: int = RE
     return units < power.min_documents(2 * alpha if test == "mcnemar-midp" else alpha)
 
 
+def min_units(test: str, alpha: float) -> int:
+    """The fewest documents, or clusters, to which a test can give a small p."""
+    if test.endswith("bootstrap"):
+        from assay.stats.bootstrap import MIN_UNITS
+
+        return MIN_UNITS
+    return power.min_documents(alpha)
+
+
+def replicates_for(aggregation: str) -> int:
+    """Number of bootstrap resamples for an aggregation."""
+    return _CORPUS_REPLICATES if aggregation in CORPUS_METRICS else REPLICATES
+
+
 def _scoreless(pair: PairedScore) -> str:
     """Which scores are not a number on these documents; empty where both are numbers."""
     found = []
@@ -258,12 +273,14 @@ def rank_systems(
             separated.append((pair.second, pair.first) if pair.outcome == "better" else (pair.first, pair.second))
     sign = -1.0 if better else 1.0
     best_first = sorted(labels, key=lambda label: _order(scores[label], sign))
+    from assay.stats import ranking  # two systems have no ranks
+
     ranks, letters = ranking.rank_ranges(best_first, separated), ranking.letters(best_first, separated)
     places = [
         RankedSystem(label, scores[label], ranks[label].first, ranks[label].last, letters[label])
         for label in best_first
     ]
-    # Stable, so that systems of one rank stand in the order of their scores.
+    # Stable, so that systems of one rank are in the order of their scores.
     return tuple(sorted(places, key=lambda place: place.rank))
 
 

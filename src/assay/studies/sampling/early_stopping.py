@@ -29,7 +29,7 @@ from assay.stats.sampling import random_order
 from assay.stats.sequential import decide, difference_bounds, mean_bounds
 from assay.studies.sampling.estimates import with_subsample, with_subsample_estimates
 from assay.studies.sampling.references import check_documents, load_references
-from assay.studies.sampling.values import UNTIL_DECIDED, UNTIL_SE, EarlyStop, ReferenceValues
+from assay.studies.sampling.subsample_values import UNTIL_DECIDED, UNTIL_SE, EarlyStop, ReferenceValues
 
 # Documents of the first lap, and the growth factor of all documents with each further lap: small laps stop soon after
 # the rule is met, large ones fill the model's batches.

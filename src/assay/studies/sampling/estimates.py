@@ -16,7 +16,7 @@ from assay.scoring.aggregate import mean_metrics
 from assay.scoring.problems import problem_of
 from assay.stats.sampling import difference_estimate, finite_estimate
 from assay.studies.sampling.references import check_documents, load_references
-from assay.studies.sampling.values import AdditionalEstimate, ReferenceValues, SubsampleResult
+from assay.studies.sampling.subsample_values import AdditionalEstimate, ReferenceValues, SubsampleResult
 
 REFERENCE = "--reference"
 

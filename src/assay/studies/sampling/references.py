@@ -19,7 +19,7 @@ from assay.run.events import ignore
 from assay.store.run_records import RunRecord
 from assay.store.store import Store
 from assay.studies.paired.recorded_tasks import ReopenedTask, reopen_tasks, values_of
-from assay.studies.sampling.values import ReferenceValues
+from assay.studies.sampling.subsample_values import ReferenceValues
 
 
 def load_references(store: Store, run: str, tasks: Sequence[Task], flag: str) -> dict[str, ReferenceValues]:

@@ -11,10 +11,11 @@ from assay.core.specs import RunSpec
 from assay.run.build import BuiltTask
 from assay.run.resolve import Setup
 from assay.run.session import FullSchedule, Schedule, Session
+from assay.store.run_records import RunRecord
 from assay.store.store import Store
 
 if TYPE_CHECKING:
-    from assay.studies.sampling.values import ReferenceValues
+    from assay.studies.sampling.subsample_values import ReferenceValues
 
 
 def make_schedule(session: Session, setup: Setup) -> Schedule:
@@ -57,6 +58,34 @@ class SubsampleSchedule(FullSchedule):
         from assay.studies.sampling.estimates import with_subsample_estimates
 
         return with_subsample_estimates(built, results, self._options, self._references)
+
+
+class RecordedSchedule(SubsampleSchedule):
+    """The schedule of a recorded run that is loaded: its early stop and its reference run are those of the record.
+
+    Args:
+        record: the run.
+        session: the session that loads it.
+        setup: its tasks.
+    """
+
+    def __init__(self, record: RunRecord, session: Session, setup: Setup) -> None:
+        super().__init__(session, setup, {})
+        self._record = record
+
+    def complete(self, built: Sequence[BuiltTask], results: tuple[TaskResult, ...]) -> tuple[TaskResult, ...]:
+        return tuple(map(self._with_recorded, super().complete(built, results)))
+
+    def _with_recorded(self, result: TaskResult) -> TaskResult:
+        from assay.studies.sampling.estimates import with_subsample
+        from assay.studies.sampling.subsample_values import SubsampleResult
+
+        recorded = self._record.numbers(result.name).get("spared")
+        if recorded is None or result.subsample is None:  # the run did not get to its end, or cannot be scored today
+            return result
+        then = SubsampleResult.from_json(recorded)
+        own = replace(result.subsample, differences=then.differences, reference=then.reference, stop=then.stop)
+        return with_subsample(result, own)
 
 
 def with_run_ids(spec: RunSpec, store: Store) -> RunSpec:

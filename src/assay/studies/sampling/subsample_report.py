@@ -9,7 +9,7 @@ from assay.core.results import TaskResult
 from assay.core.scores import Estimate
 from assay.report.safe_names import printable
 from assay.report.tables import format_number
-from assay.studies.sampling.values import UNTIL_SE, AdditionalEstimate, EarlyStop, SubsampleResult
+from assay.studies.sampling.subsample_values import UNTIL_SE, AdditionalEstimate, EarlyStop, SubsampleResult
 
 
 def subsample_lines(tasks: Sequence[TaskResult]) -> Iterator[str]:

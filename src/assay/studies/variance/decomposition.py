@@ -18,7 +18,7 @@ from assay.run.build import split_indices
 from assay.scoring.aggregate import document_clusters
 from assay.scoring.document_scorer import DocumentScorer
 from assay.studies.paired.predictions import gold_choices_of, predictions_of
-from assay.studies.variance.values import TaskVariance, VarianceAxis
+from assay.studies.variance.variance_values import TaskVariance, VarianceAxis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +69,7 @@ class _Cell:
             return ()
 
     def column(self, key: MetricKey, samples: Sequence[Sample] | None = None) -> DocumentScores | None:
-        """A metric's value of every document; None where the values are no numbers."""
+        """A metric's value of every document; None where the values are not numbers."""
         metric, name = key
         found = {}
         for sample in self.result.samples if samples is None else samples:
@@ -81,7 +81,7 @@ class _Cell:
         return found
 
     def columns(self, key: MetricKey) -> list[DocumentScores]:
-        """A column per draw; one where the metric is made of all draws; none where it is no mean, or has no value."""
+        """A column per draw; one where the metric uses all draws; none where it is not a mean, or has no value."""
         whole = self.column(key)
         value = self.result.metric(*key).estimate.value
         if not whole or value is None or not _is_mean(value, whole.values()):
@@ -90,7 +90,7 @@ class _Cell:
         return [found for found in singles if found] if _is_mean_of_draws(singles, whole) else [whole]
 
     def picks(self, key: MetricKey) -> list[Mapping[int, int | None]]:
-        """The choice that a metric picks of every document, by its place in the document; a mapping per draw."""
+        """The choice that a metric predicts for every document, by its index in the document; a mapping per draw."""
         found = predictions_of(self.task, self.result, *key, self.drawn if self.result.card.kind == _GENERATED else ())
         return [{self.indices[document]: pick for document, pick in picks.items()} for picks in found]
 
@@ -208,7 +208,7 @@ def _available(cells: Sequence[_Cell]) -> dict[str, int]:
 
 
 def _totals(cells: Sequence[_Cell]) -> dict[str, int]:
-    """How many orders there are of the choices of any document: documents with fewer may have none but those asked."""
+    """Number of orders of a document's choices, at most: documents with fewer choices have fewer."""
     sizes = _choices(cells)
     return {ORDER: math.factorial(max(sizes))} if sizes else {}
 
@@ -246,7 +246,7 @@ def _evaluated_indices(cell: _Cell) -> Iterator[int]:
 
 
 def _clusters(cells: Sequence[_Cell], indices: Sequence[int]) -> list[str] | None:
-    """The cluster of every document; None where each stands for itself."""
+    """The cluster of every document; None where documents are independent."""
     found: dict[int, str] = {}
     for cell in cells:
         found |= {

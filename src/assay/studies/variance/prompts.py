@@ -10,7 +10,7 @@ from assay.core.protocols import SkipsRows, Task
 from assay.core.results import TaskResult
 from assay.core.scores import MetricResult
 from assay.run.build import split_indices
-from assay.studies.variance.values import PromptAxis
+from assay.studies.variance.variance_values import PromptAxis
 
 
 def prompt_axes(tasks: Sequence[Task], results: Sequence[TaskResult]) -> tuple[PromptAxis, ...]:
@@ -54,7 +54,7 @@ def prompt_axes(tasks: Sequence[Task], results: Sequence[TaskResult]) -> tuple[P
 
 @dataclass(frozen=True, slots=True)
 class _PromptScore:
-    """One prompt, at one level of all else: its score, the documents that count, and where they stand in the split."""
+    """One prompt, at one level of all else: its score, the documents that count, and their indices in the split."""
 
     prompt: str
     score: float | None
@@ -78,6 +78,6 @@ def _shared(entries: Sequence[_PromptScore]) -> int | None:
 
 
 def _mean(scores: Sequence[float | None]) -> float | None:
-    """The score of a prompt; over seeds and the like, where it was asked with several."""
+    """The score of a prompt; over seeds and the like, where there were several."""
     known = [score for score in scores if score is not None]
     return math.fsum(known) / len(known) if known else None

@@ -9,7 +9,7 @@ from assay.core.results import TaskResult
 from assay.core.task_variants import COMBINED, DOCUMENT, DRAW, PROMPT
 from assay.report.safe_names import printable
 from assay.stats.variance import Decomposition, Effect, StderrForecast, VarianceComponent
-from assay.studies.variance.values import PromptAxis, TaskVariance, VarianceAxis
+from assay.studies.variance.variance_values import PromptAxis, TaskVariance, VarianceAxis
 
 # Sources below this share are summed up.
 _LEAST_SHARE = 0.01
@@ -40,7 +40,7 @@ def prompt_lines(axes: Sequence[PromptAxis]) -> Iterator[str]:
 
 
 def _document_count_note(axis: PromptAxis) -> str:
-    """Says so where the prompts were not asked about the same documents."""
+    """A sentence where the prompts were not evaluated on the same documents."""
     counts = [axis.documents[name] for name in axis.known]
     low, high = min(counts), max(counts)
     if low == high and axis.shared in (None, low):
@@ -70,12 +70,12 @@ def draw_lines(tasks: Sequence[TaskResult]) -> Iterator[str]:
 
 
 def variance_lines(found: Sequence[TaskVariance]) -> Iterator[str]:
-    """The lines of every task and metric. What prompts scored stands in lines of its own, see `prompt_lines`."""
+    """The lines of every task and metric. The scores of prompts have lines of their own, see `prompt_lines`."""
     for item in found:
         head = f"{item.task}, {item.metric}" + (f" ({item.filter})" if item.filter != "none" else "")
         axes = [axis for axis in item.axes if axis.name != PROMPT]
         if item.parts is None:
-            # Of prompts alone everything is told already.
+            # Lines of prompts alone are written already.
             if axes:
                 yield printable(f"{head}: {_design(item)}: not taken apart: {item.reason}")
                 yield from map(_axis_line, axes)
@@ -112,7 +112,7 @@ def _error_lines(item: TaskVariance, parts: Decomposition) -> Iterator[str]:
     """For whom the error holds: a reader takes a standard error for that of documents."""
     if parts.stderr is None:
         return
-    whole = "".join(f"; all {_counted(name, parts.levels[name])} were asked" for name in parts.exhausted)
+    whole = "".join(f"; all {_counted(name, parts.levels[name])} were evaluated" for name in parts.exhausted)
     first, *others = (_plural(name) for name in parts.levels if name not in parts.exhausted)
     if whole and not others:
         yield f"  standard error {parts.stderr:.4f} for other {first} alone{whole}"
@@ -127,7 +127,7 @@ def _error_lines(item: TaskVariance, parts: Decomposition) -> Iterator[str]:
 def _axis_line(axis: VarianceAxis) -> str:
     known = axis.known
     agreed = _agreement(axis)
-    if axis.name == PROMPT:  # its scores are told in a line of their own
+    if axis.name == PROMPT:  # its scores have a line of their own
         return f"  {axis.name}: {agreed}"
     agreed = f"; {agreed}" if agreed else ""
     if axis.lowest is None or axis.highest is None:
@@ -150,7 +150,7 @@ def _agreement(axis: VarianceAxis) -> str:
         return ""
     alpha = axis.alpha.value if axis.alpha is not None else None
     described = "" if alpha is None else f" (α {alpha:.2f})"
-    return f"the same pick in {100 * axis.agreement.value:.0f} % of pairs{described}"
+    return f"the same prediction in {100 * axis.agreement.value:.0f} % of pairs{described}"
 
 
 def _part_lines(item: TaskVariance, parts: Decomposition) -> Iterator[str]:
@@ -183,7 +183,7 @@ def _plural(noun: str) -> str:
 
 
 def effect_name(effect: Effect) -> str:
-    """`document × seed`; draws, which are nested in all else, are told by their own name."""
+    """`document × seed`; draws, which are nested in all else, have their own name."""
     return DRAW if DRAW in effect else COMBINED.join(effect)
 
 

@@ -14,7 +14,7 @@ from assay import evaluate
 from assay.core.errors import ModelError
 from assay.core.requests import Generation, Loglikelihood, Message, RollingLoglikelihood, Windows
 from assay.core.responses import Failure, Logprob
-from assay.models.hf.encoder.model import EncoderModel
+from assay.models.hf.encoder.encoder_model import EncoderModel
 from assay.testing.contracts import answers, check_model
 
 Encoders = Callable[..., Path]

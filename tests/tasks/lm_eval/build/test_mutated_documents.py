@@ -22,7 +22,7 @@ def state(doc: dict[str, Any]) -> int:
 
 def test_requests_and_logs_are_kept_apart_and_the_row_is_unchanged() -> None:
     changed = changed_document(ROW, [ask, state], [state])
-    assert changed.prompted == {"q": "?", "choices": ["a", "b", "c"], "asked": True}
+    assert changed.after_prompt == {"q": "?", "choices": ["a", "b", "c"], "asked": True}
     assert changed.logged == {"choices": ["a", "b", "c"]}
     assert ROW == {"q": "?", "choices": ["a", "b"]}
 

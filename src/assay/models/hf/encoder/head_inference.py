@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from assay.core.label_mapping import label_indices, unknown_labels_message
 from assay.core.requests import ChoiceSelection, Classification, Request, SpanExtraction
 from assay.core.responses import Failure, Output, unsupported
+from assay.models.hf.encoder.encoder_network import EncoderNetwork
 from assay.models.hf.encoder.head_encoding import HeadInput, HeadRequest, HeadRow, PairTokenizer, encode_head
 from assay.models.hf.encoder.head_outputs import HeadPredictor
 from assay.models.hf.encoder.heads import HeadKind
-from assay.models.hf.encoder.network import EncoderNetwork
 from assay.models.inference.batching import Batching, attempt
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from assay.core.requests import SpanExtraction
 from assay.core.responses import LabelScores, Text
 from assay.core.training import FitSettings
+from assay.models.hf.encoder.encoder_network import EncoderNetwork, padding_id, takes_types, wrap_encoder
 from assay.models.hf.encoder.head_encoding import HeadInput, HeadRequest, HeadRow, PairTokenizer, pad_rows
 from assay.models.hf.encoder.head_outputs import HeadPredictor
 from assay.models.hf.encoder.heads import CHOICES, MAX_SPAN, SPANS
-from assay.models.hf.encoder.network import EncoderNetwork, padding_id, takes_types, wrap_encoder
 from assay.models.hf.encoder.new_heads import HeadPlan, load_with_head
 from assay.models.training.recipes import LoadedNetwork, Parent, ValidationScores, batches, unwrap_peft
 from assay.models.training.validation_metrics import prediction_metrics, span_metrics

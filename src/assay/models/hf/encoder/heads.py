@@ -11,8 +11,8 @@ from typing import Any
 
 from assay.core.errors import Fault, ModelError
 from assay.core.requests import ChoiceSelection, Classification, Loglikelihood, RollingLoglikelihood, SpanExtraction
-from assay.models.loading.arguments import ORIGINAL, CausalArguments
 from assay.models.loading.checkpoint import ENCODER_TYPES
+from assay.models.loading.hf_arguments import ORIGINAL, CausalArguments
 
 # Maximum answer span in tokens (Devlin et al. 2019, in their code for SQuAD).
 MAX_SPAN = 30

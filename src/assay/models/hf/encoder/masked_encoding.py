@@ -13,7 +13,7 @@ from assay.core.errors import Fault, ModelError
 from assay.core.requests import Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, unsupported
 from assay.models.hf.encoder.head_encoding import clean_text
-from assay.models.loading.arguments import ORIGINAL, CausalArguments
+from assay.models.loading.hf_arguments import ORIGINAL, CausalArguments
 from assay.models.loading.tokenizer import PROBE_TEXT
 from assay.models.tokens.chat import ChatRenderer, Rendered
 from assay.models.tokens.tokenization import TEXTS_PER_CALL, Refused, Tokenizer, as_context, join

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from assay.core.responses import Failure, Logprob
+from assay.models.hf.encoder.encoder_network import EncoderNetwork
 from assay.models.hf.encoder.masked_encoding import MaskedText
-from assay.models.hf.encoder.network import EncoderNetwork
 from assay.models.inference.batching import Batching
 from assay.models.inference.likelihood import ELEMENTS_PER_CHUNK, NOT_FINITE, Scored
 

@@ -12,8 +12,8 @@ from assay.core.errors import Fault, ModelError
 from assay.core.label_mapping import are_generic, label_indices
 from assay.core.plural import plural
 from assay.models.hf.encoder.heads import LABELS, MASKED, HeadKind, find_head, head_labels
-from assay.models.loading.arguments import CausalArguments
 from assay.models.loading.checkpoint import Checkpoint
+from assay.models.loading.hf_arguments import CausalArguments
 from assay.models.loading.network import loading
 from assay.models.runtime import quiet
 from assay.models.training.recipes import LoadedNetwork, Parent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from assay.models.hf.seq2seq.network import KIND, start_token
+from assay.models.hf.seq2seq.seq2seq_network import KIND, start_token
 from assay.models.training.lm_recipes import TextRecipe, TokenSequence
 from assay.models.training.recipes import IGNORED, unwrap_peft
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
-from assay.core.protocols import Capabilities, Progress, TokenView, Workload
-from assay.core.requests import Prompt, Request
+from assay.core.protocols import Capabilities, Progress, Workload
+from assay.core.requests import Request
 from assay.core.responses import Failure, Output
 from assay.core.specs import ModelSettings
 from assay.models.download import hub
@@ -24,11 +24,11 @@ from assay.models.engine.engine import Engine
 from assay.models.engine.flops import Meter, flop_rates
 from assay.models.engine.memory import free_bytes, memory_budget
 from assay.models.hf.decoder.bos_check import missing_bos
-from assay.models.hf.transformers_model import TransformersModel
+from assay.models.hf.transformers_model import LanguageModel
 from assay.models.inference.batching import BatchLimit, read_batch_size
 from assay.models.inference.generation import TextGenerator
 from assay.models.loading import checkpoint as checkpoints
-from assay.models.loading.arguments import AUTO, INT8_DYNAMIC, PADDED, CausalArguments, read_causal_arguments
+from assay.models.loading.hf_arguments import AUTO, INT8_DYNAMIC, PADDED, CausalArguments, read_causal_arguments
 from assay.models.loading.network import (
     Network,
     choose_device,
@@ -37,8 +37,7 @@ from assay.models.loading.network import (
 )
 from assay.models.loading.tokenizer import make_encoder
 from assay.models.runtime import release_memory
-from assay.models.tokens.encoding import Encoder, token_view
-from assay.models.tokens.tokenization import Tokenizer
+from assay.models.tokens.encoding import Encoder
 from assay.models.training.lm_recipes import TextRecipe, text_recipe
 from assay.models.training.recipes import RecipeMaker
 
@@ -66,7 +65,7 @@ def open_causal(args: Mapping[str, Any], settings: ModelSettings) -> CausalModel
     return CausalModel(arguments, arguments.device or settings.device, limit, arguments.engine or settings.engine)
 
 
-class CausalModel(TransformersModel):
+class CausalModel(LanguageModel):
     """A transformers causal language model.
 
     Args:
@@ -97,14 +96,6 @@ class CausalModel(TransformersModel):
     def _encoder(self) -> Encoder:
         """Encodes requests; needs the tokenizer, not the weights."""
         return make_encoder(Encoder, self.checkpoint, self.arguments)
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self._encoder.rules.tokenizer
-
-    def render(self, prompt: Prompt) -> str | None:
-        """The prompt as text, with the chat template applied; needs no weights."""
-        return self._encoder.render(prompt)
 
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Scores continuations and whole texts, then generates."""
@@ -177,10 +168,6 @@ class CausalModel(TransformersModel):
     @property
     def _recipe(self) -> RecipeMaker:
         return partial(text_recipe, TextRecipe, self._encoder)
-
-    def view(self, request: Request) -> TokenView:
-        """A request as token ids and pieces; needs no weights."""
-        return token_view(self._encoder, request)
 
     def workload(self, requests: Sequence[Request]) -> Workload:
         """Forecasts tokens, FLOPs, time and memory of some requests; needs no weights."""

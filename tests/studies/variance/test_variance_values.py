@@ -9,7 +9,7 @@ import pytest
 
 from assay.core.scores import Estimate
 from assay.stats.variance import Decomposition, StderrForecast, VarianceComponent
-from assay.studies.variance.values import PromptAxis, TaskVariance, VarianceAxis
+from assay.studies.variance.variance_values import PromptAxis, TaskVariance, VarianceAxis
 
 AXIS = VarianceAxis("order", {"1": 0.25, "2": 0.75}, Estimate(0.5, None, None, None, 4, "bootstrap"))
 

@@ -16,6 +16,7 @@ from assay.core.identity import Fingerprint
 from assay.core.protocols import Capabilities, TokenView
 from assay.core.requests import HEAD_KINDS, Request
 from assay.core.responses import Failure, unsupported
+from assay.models.hf.encoder.encoder_network import EncoderNetwork, load_encoder_network
 from assay.models.hf.encoder.head_encoding import PairTokenizer
 from assay.models.hf.encoder.head_examples import head_recipe
 from assay.models.hf.encoder.head_inference import REQUESTS_PER_CHUNK, Answer, HeadEncoder, PendingRequest, run_head
@@ -23,7 +24,6 @@ from assay.models.hf.encoder.head_outputs import HeadPredictor
 from assay.models.hf.encoder.heads import MASKED, MAX_SPAN, HeadKind, check_head, find_head, head_labels, head_settings
 from assay.models.hf.encoder.masked_encoding import MaskedEncoder, MaskedText, make_masked_encoder, mask_id
 from assay.models.hf.encoder.masked_lm import score_masked
-from assay.models.hf.encoder.network import EncoderNetwork, load_encoder_network
 from assay.models.hf.transformers_model import PaddedModel
 from assay.models.loading import checkpoint as checkpoints
 from assay.models.loading.tokenizer import load_tokenizer

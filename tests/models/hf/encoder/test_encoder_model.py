@@ -16,7 +16,7 @@ from assay.core.errors import ModelError
 from assay.core.protocols import ExposesTokens, Model, ReportsExecution, ReportsNotices
 from assay.core.requests import ChoiceSelection, Classification, Generation, Loglikelihood, Request, SpanExtraction
 from assay.core.responses import Failure, LabelScores, Text
-from assay.models.hf.encoder.model import EncoderModel
+from assay.models.hf.encoder.encoder_model import EncoderModel
 from assay.testing.contracts import answers, check_model
 
 Encoders = Callable[..., Path]

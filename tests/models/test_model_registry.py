@@ -9,7 +9,7 @@ import pytest
 
 from assay.core.errors import ModelError, UnknownName
 from assay.core.specs import ModelSettings
-from assay.models.registry import ALIASES, DESCRIPTIONS, MODELS, model_names, model_rows, must_fetch, open_model
+from assay.models.model_registry import ALIASES, DESCRIPTIONS, MODELS, model_names, model_rows, must_fetch, open_model
 
 SETTINGS = ModelSettings()
 
@@ -54,7 +54,7 @@ def test_the_names_of_lm_eval_lead_to_hf() -> None:
 
 
 def test_listing_models_imports_nothing_heavy() -> None:
-    script = "import sys; from assay.models.registry import model_rows; model_rows(); print(*sys.modules)"
+    script = "import sys; from assay.models.model_registry import model_rows; model_rows(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not {"torch", "transformers", "numpy", "gguf"} & set(loaded)
 

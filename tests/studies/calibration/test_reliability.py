@@ -14,9 +14,7 @@ from assay.core.requests import Loglikelihood, Request
 from assay.report.figures.reliability_plot import reliability_figure
 from assay.report.figures.sheet import check_figure
 from assay.stats.calibration import CoveragePoint, ReliabilityBin
-from assay.studies.calibration.reliability import with_reliability
-from assay.studies.calibration.reliability_figure import write_reliability_figure
-from assay.studies.calibration.values import Reliability
+from assay.studies.calibration.reliability import Reliability, with_reliability, write_reliability_figure
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task
 
 pytest.importorskip("matplotlib")
@@ -62,7 +60,7 @@ def test_tasks_without_choices_are_not_shown(tmp_path: Path) -> None:
     assert [task.reliability is None for task in tasks] == [False, True]
     written = write_reliability_figure(tasks, tmp_path / "new" / "r.svg")
     assert "toy_choice" in texts(written) and "toy_generation" not in texts(written)
-    with pytest.raises(UserError, match="weighs choices"):
+    with pytest.raises(UserError, match="scores choices"):
         write_reliability_figure(tasks[1:], tmp_path / "r.svg")
 
 

@@ -19,7 +19,7 @@ from assay.core.errors import ModelError
 from assay.core.protocols import ExposesTokens, Model, ReportsExecution, ReportsNotices
 from assay.core.requests import Generation, Loglikelihood, Message, RollingLoglikelihood, Sampling
 from assay.core.responses import Failure, Logprob, Text
-from assay.models.hf.seq2seq.model import EncoderDecoder
+from assay.models.hf.seq2seq.seq2seq_model import EncoderDecoder
 from assay.options.specification import make_spec
 from assay.run.open_model import arguments_notices, opened_model
 from assay.testing.contracts import answers, check_model

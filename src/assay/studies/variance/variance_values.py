@@ -69,7 +69,7 @@ class LevelScores:
 
 @dataclass(frozen=True, slots=True)
 class VarianceAxis(LevelScores):
-    """One axis: its levels, and whether the same choices are picked at all of them.
+    """One axis: its levels, and whether the same choices are predicted at all of them.
 
     Attributes:
         name: `prompt`, `seed`, `order` or `draw`.
@@ -133,7 +133,7 @@ class PromptAxis(LevelScores):
 
 @dataclass(frozen=True, slots=True)
 class TaskVariance:
-    """A task asked in several ways, by one metric.
+    """A task evaluated in several variants, by one metric.
 
     Attributes:
         task: the task's own name.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import ModelError
-from assay.models.loading.arguments import READERS, CausalArguments, read_causal_arguments
+from assay.models.loading.hf_arguments import READERS, CausalArguments, read_causal_arguments
 
 
 def test_text_from_a_command_line_is_typed() -> None:

@@ -84,6 +84,16 @@ class SubsampleResult:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SubsampleResult:
+        """The estimates of a recorded run; the inverse of `to_json`."""
+        whole, differences = (
+            tuple(AdditionalEstimate(one["metric"], one["filter"], Estimate(**one["estimate"])) for one in data[name])
+            for name in ("whole", "differences")
+        )
+        stop = None if data["stop"] is None else EarlyStop(**data["stop"])
+        return cls(**{**data, "whole": whole, "differences": differences, "stop": stop})
+
 
 @dataclass(frozen=True, slots=True)
 class ReferenceValues:

@@ -27,7 +27,7 @@ from assay.core.requests import Generation, Loglikelihood, Message, RollingLogli
 from assay.core.responses import Failure, Logprob
 from assay.core.specs import ModelSettings
 from assay.models.engine.memory import peak_bytes
-from assay.models.hf.decoder.model import CausalModel, open_causal
+from assay.models.hf.decoder.decoder_model import CausalModel, open_causal
 from assay.models.inference.batching import BatchLimit
 from assay.options.specification import make_spec
 from assay.run.open_model import opened_model

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from assay.core.errors import Fault, ModelError
 from assay.models.inference.generation import TextGenerator
-from assay.models.loading.arguments import CausalArguments
 from assay.models.loading.checkpoint import Checkpoint
+from assay.models.loading.hf_arguments import CausalArguments
 from assay.models.loading.network import Network, load_module, wrap
 from assay.models.runtime import quiet
 from assay.models.tokens.tokenization import EncodedPrompt

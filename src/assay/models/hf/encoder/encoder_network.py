@@ -16,8 +16,8 @@ from assay.core.responses import Failure
 from assay.models.hf.encoder.head_encoding import HeadRow, PairTokenizer, pad_rows
 from assay.models.hf.encoder.heads import CHOICES, SPANS, HeadKind
 from assay.models.inference.batching import Batching, run_batches
-from assay.models.loading.arguments import CausalArguments
 from assay.models.loading.checkpoint import Checkpoint
+from assay.models.loading.hf_arguments import CausalArguments
 from assay.models.loading.network import Network, load_module
 from assay.models.runtime import quiet
 

@@ -11,19 +11,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from assay.core.protocols import TokenView
-from assay.core.requests import Prompt, Request
+from assay.core.requests import Request
 from assay.core.responses import Failure, Logprob, Output
-from assay.models.hf.seq2seq.encoding import Seq2SeqEncoder
-from assay.models.hf.seq2seq.network import Memory, Seq2SeqGenerator, Seq2SeqNetwork, load_seq2seq_network
 from assay.models.hf.seq2seq.recipe import Seq2SeqRecipe
-from assay.models.hf.transformers_model import PaddedModel
+from assay.models.hf.seq2seq.seq2seq_encoding import Seq2SeqEncoder
+from assay.models.hf.seq2seq.seq2seq_network import Memory, Seq2SeqGenerator, Seq2SeqNetwork, load_seq2seq_network
+from assay.models.hf.transformers_model import LanguageModel, PaddedModel
 from assay.models.inference.batching import run_batches
 from assay.models.inference.generation import generate_texts
 from assay.models.inference.likelihood import Scored, ScoringRow, group_rows, score_rows
 from assay.models.loading.tokenizer import make_encoder
-from assay.models.tokens.encoding import Job, token_view
-from assay.models.tokens.tokenization import EncodedPrompt, EncodedText, Tokenizer
+from assay.models.tokens.encoding import Job
+from assay.models.tokens.tokenization import EncodedPrompt, EncodedText
 from assay.models.training.lm_recipes import text_recipe
 from assay.models.training.recipes import RecipeMaker
 
@@ -58,7 +57,7 @@ def group_by_context(job: Job) -> list[ContextGroup]:
     return sorted(found.values(), key=lambda group: (-len(group.context), group.context))
 
 
-class EncoderDecoder(PaddedModel[Seq2SeqNetwork]):
+class EncoderDecoder(LanguageModel, PaddedModel[Seq2SeqNetwork]):
     """A transformers encoder-decoder language model."""
 
     _contexts = 0
@@ -67,14 +66,6 @@ class EncoderDecoder(PaddedModel[Seq2SeqNetwork]):
     def _encoder(self) -> Seq2SeqEncoder:
         """Encodes requests; needs the tokenizer, not the weights."""
         return make_encoder(Seq2SeqEncoder, self.checkpoint, self.arguments)
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self._encoder.rules.tokenizer
-
-    def render(self, prompt: Prompt) -> str | None:
-        """The prompt as text, with the chat template applied; needs no weights."""
-        return self._encoder.render(prompt)
 
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Encodes contexts batch by batch; for each batch scores continuations, then generates."""
@@ -136,10 +127,6 @@ class EncoderDecoder(PaddedModel[Seq2SeqNetwork]):
     @property
     def _recipe(self) -> RecipeMaker:
         return partial(text_recipe, Seq2SeqRecipe, self._encoder)
-
-    def view(self, request: Request) -> TokenView:
-        """A request as token ids and pieces, the encoder's tokens as context; needs no weights."""
-        return token_view(self._encoder, request)
 
     def description(self) -> Mapping[str, Any]:
         """How the last `respond` was executed, for the record; empty before the weights are loaded."""

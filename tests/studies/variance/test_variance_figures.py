@@ -11,8 +11,8 @@ import pytest
 from assay.core.errors import DataError, OutputError, UserError
 from assay.report.figures.plots import PromptColumn, prompt_chart
 from assay.report.figures.sheet import check_figure
-from assay.studies.variance.prompt_figure import write_prompt_figure
-from assay.studies.variance.values import PromptAxis
+from assay.studies.variance.variance_figures import write_prompt_figure
+from assay.studies.variance.variance_values import PromptAxis
 
 pytest.importorskip("matplotlib")
 SVG = "{http://www.w3.org/2000/svg}"
