@@ -20,8 +20,8 @@ from assay.tasks.lm_eval.file.schema import KnownNames, task_faults
 from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, KeyPath, TaskFile, references
 from assay.tasks.lm_eval.task import LmEvalTask
 from assay.tasks.lm_eval.variants.axes import varied
-from assay.tasks.lm_eval.variants.metric_changes import rescored
 from assay.tasks.lm_eval.variants.prompt_variants import ALL_PROMPTS, PromptOptions, in_prompts
+from assay.tasks.lm_eval.variants.scoring_overrides import rescored
 from assay.tasks.lm_eval.variants.style_variants import in_style
 from assay.tasks.profiles.apply import ProfileOverrides
 from assay.tasks.profiles.expand import ProfileApplier

@@ -14,7 +14,6 @@ from assay.core.errors import Fault, TaskFileError, UnknownName, UserError
 from assay.core.protocols import Task
 from assay.core.specs import GroupSpec, TaskOptions, VariationAxes
 from assay.tasks.catalog import Catalog
-from assay.tasks.corpora import TextTask
 from assay.tasks.file_tasks import FileSettings, FileTasks, file_tasks
 from assay.tasks.lm_eval.file.python_code import CodeLoader, Consent, Shim, refusals
 from assay.tasks.lm_eval.file.schema import KnownNames
@@ -22,6 +21,7 @@ from assay.tasks.profiles.expand import BestOfVariants, ProfileApplier
 from assay.tasks.profiles.parse import find_profile
 from assay.tasks.styles import find_style
 from assay.tasks.task_tree import ErrorNode, FileNode, GroupNode, Node, ReadyNode, TaskFinder, Wanted, Wording, walk
+from assay.tasks.text_tasks import TextTask
 
 __all__ = ["Selection", "Wanted", "select_tasks"]
 

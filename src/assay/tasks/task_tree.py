@@ -17,11 +17,11 @@ from assay.core.protocols import Task
 from assay.core.specs import LM_EVAL, GroupSpec, TaskOptions
 from assay.data import readers as files
 from assay.tasks.catalog import PLUGINS, Catalog
-from assay.tasks.corpora import MARK, open_corpus
 from assay.tasks.lm_eval.file.groups import GroupDefinition, Member, MemberOverrides, define_group, unknown_member
 from assay.tasks.lm_eval.file.schema import group_faults
 from assay.tasks.lm_eval.file.yaml_reader import TaskFile, read_task_file
 from assay.tasks.styles import OWN, Style, find_style, is_style
+from assay.tasks.text_tasks import MARK, open_corpus
 from assay.tasks.unknown_names import empty_folder, unknown_task
 
 # An item of the user's list: a name, pattern or path, or a task object.

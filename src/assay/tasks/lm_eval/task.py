@@ -18,7 +18,6 @@ from assay.core.requests import LONGEST_WINDOWS, Instance, Loglikelihood
 from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions, named_sampler
 from assay.core.training import TrainingExample
 from assay.data.sources import CustomDatasetSource, Source, open_source, processed_rows, split_rows
-from assay.tasks.corpora import KIND, resolve_windows
 from assay.tasks.fewshot import BALANCED, FIRST, SamplerSettings
 from assay.tasks.fewshot_overlap import CheckedSampler, LeakPolicy
 from assay.tasks.head_requests import head_request_kind
@@ -31,6 +30,7 @@ from assay.tasks.lm_eval.build.random_state import seeded
 from assay.tasks.lm_eval.build.training_examples import head_example, language_model_example, separate_skipped
 from assay.tasks.lm_eval.file.definition import TaskDefinition, plain_config
 from assay.tasks.lm_eval.file.value_checks import listed_choices
+from assay.tasks.text_tasks import KIND
 
 Row = Mapping[str, Any]
 Process = Callable[..., Any]
@@ -42,7 +42,8 @@ class LmEvalTask:
 
     def __init__(self, definition: TaskDefinition, options: TaskOptions, source: Source | None = None) -> None:
         if definition.output_type == KIND and options.texts != TextOptions():
-            definition = replace(definition, windows=resolve_windows(options.texts, definition.windows))
+            windows = definition.windows.changed(options.texts.window, options.texts.stride)
+            definition = replace(definition, windows=windows)
         if definition.example_limit is not None and options.chat.apply:
             found = f"the style {definition.style} cuts examples to {definition.example_limit} tokens in plain text"
             advice = "Leave out --apply_chat_template, or the style"

@@ -17,7 +17,7 @@ from assay.tasks.fewshot import BALANCED
 from assay.tasks.lm_eval.build.fewshot_sampler import shares_split
 from assay.tasks.lm_eval.build.questions import QuestionReader, question_reader
 from assay.tasks.lm_eval.file.definition import FewshotDefinition, Rendering, TaskDefinition
-from assay.tasks.lm_eval.variants.metric_changes import rescored
+from assay.tasks.lm_eval.variants.scoring_overrides import rescored
 from assay.tasks.lm_eval.variants.style_variants import in_style, restyle
 from assay.tasks.profiles.parse import Profile, ProfileRule, Variant
 from assay.tasks.prompt_parts import Delimiters

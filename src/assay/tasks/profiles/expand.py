@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from assay.core.specs import GroupMetricSpec, GroupSpec
 from assay.tasks.lm_eval.file.definition import TaskDefinition
-from assay.tasks.lm_eval.variants.metric_changes import rescored
+from assay.tasks.lm_eval.variants.scoring_overrides import rescored
 from assay.tasks.profiles.apply import Profiled, ProfileOverrides, check_metrics, profiled
 from assay.tasks.profiles.parse import Profile
 

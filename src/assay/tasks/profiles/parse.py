@@ -17,7 +17,7 @@ from assay.core.errors import Fault, UserError, did_you_mean
 from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.lm_eval.file.format_key import format_faults
 from assay.tasks.lm_eval.file.yaml_reader import KeyPath, TaskFile, read_task_file
-from assay.tasks.scoring_overrides import is_pipeline
+from assay.tasks.lm_eval.variants.scoring_overrides import is_pipeline
 from assay.tasks.styles import OWN, Style, find_style, style_of
 from assay.tasks.templates import check_syntax
 

@@ -10,8 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Fault, did_you_mean
-from assay.tasks.lm_eval.file.key_rules import COLUMN, DOC_CHOICE, DOC_TARGET, FLAG, KeySchema, is_type, key_faults
-from assay.tasks.lm_eval.file.value_checks import show
+from assay.tasks.lm_eval.file.value_checks import (
+    COLUMN,
+    DOC_CHOICE,
+    DOC_TARGET,
+    FLAG,
+    KeySchema,
+    is_type,
+    key_faults,
+    show,
+)
 from assay.tasks.lm_eval.file.yaml_reader import TaskFile
 from assay.tasks.templates import check_syntax, undefined_names
 

@@ -18,7 +18,8 @@ from assay.tasks.lm_eval.file.format_key import (
     stated_format,
     usual_output_type,
 )
-from assay.tasks.lm_eval.file.key_rules import (
+from assay.tasks.lm_eval.file.prompt_list import list_faults, listed_prompts
+from assay.tasks.lm_eval.file.value_checks import (
     CODE_KEYS,
     COLUMN,
     COUNT,
@@ -30,17 +31,14 @@ from assay.tasks.lm_eval.file.key_rules import (
     MAPPING,
     TEXT,
     KeySchema,
-    is_count,
-    is_type,
-    key_faults,
-)
-from assay.tasks.lm_eval.file.prompt_list import list_faults, listed_prompts
-from assay.tasks.lm_eval.file.value_checks import (
     choice_faults,
     entry_fault,
     generation_faults,
     group_part_faults,
+    is_count,
     is_texts,
+    is_type,
+    key_faults,
     key_text_faults,
     metric_value_faults,
     pattern_faults,

@@ -1,6 +1,7 @@
-"""What stands inside a key of a task file: choices, generation settings, patterns, members of groups.
+"""Rules for keys of a task file and checks of their values: types, choices, generation settings, patterns, groups.
 
-Takes a merged task file, gives the faults of such values, and advice for values of the wrong kind.
+Takes a merged task file, gives the faults of its values with file, line and key path, and advice for values of the
+wrong kind.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -16,6 +18,10 @@ from assay.tasks.lm_eval.build.generation_settings import LENGTH_NAMES
 from assay.tasks.lm_eval.file.groups import AGGREGATE_KEYS, MEMBER
 from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, TaskFile
 
+# Keys of the dialect whose value is always Python code.
+CODE_KEYS = frozenset({"class", "custom_dataset", "process_docs", "process_results"})
+# Keys of the dialect that this version does not serve.
+UNSERVED_KEYS = frozenset({"use_prompt"})
 _NO_BOOLEANS = "Quote it: without quotes yes, no, on, off, true and false are booleans in YAML"
 _PATTERN_FILTERS = ("regex", "multi_choice_regex")
 _TEMPLATE = re.compile(r"\{\{.*\}\}|\{%.*%\}", re.DOTALL)
@@ -58,6 +64,73 @@ def key_fault(where: str, key: Any) -> Fault:
 
 def _quote(value: Any) -> str:
     return _NO_BOOLEANS if isinstance(value, bool) else f'Quote it: "{value}"'
+
+
+# Keys and their rules
+
+
+@dataclass(frozen=True, slots=True)
+class KeySchema:
+    """A key's rule: what it should be, in words and as a test."""
+
+    expected: str
+    accepts: Callable[[Any], bool]
+
+
+def is_type(*types: type) -> Callable[[Any], bool]:
+    """Type test that does not take True for a number."""
+    return lambda value: isinstance(value, types) and (bool in types or not isinstance(value, bool))
+
+
+def is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+TEXT = KeySchema("text", is_type(str))
+FLAG = KeySchema("true or false", is_type(bool))
+MAPPING = KeySchema("a mapping", is_type(dict))
+LIST = KeySchema("a list", is_type(list))
+COUNT = KeySchema("a whole number, 0 or more", is_count)
+DOC_TEXT = KeySchema("a column, a template or a whole number", is_type(str, int))
+DOC_TARGET = KeySchema("a column, a template, a whole number or a list", is_type(str, int, list))
+DOC_CHOICE = KeySchema("a column, a template, a list or a mapping", is_type(str, list, dict))
+COLUMN = KeySchema("a column or a template", is_type(str))
+
+
+def key_faults(
+    file: TaskFile, keys: Mapping[str, KeySchema], data: Mapping[Any, Any], above: tuple[Any, ...]
+) -> list[Fault]:
+    """Keys that there are not, and values that do not fit.
+
+    Args:
+        file: the file.
+        keys: the rules.
+        data: a mapping of the file.
+        above: the keys below which it stands.
+    """
+    faults = []
+    for key, value in data.items():
+        where = file.where(*above, key)
+        if value is None or (isinstance(value, FunctionReference) and (key in keys or key in CODE_KEYS)):
+            continue
+        if key in CODE_KEYS:
+            faults.append(Fault(where, f"is {show(value)}", "Python code: !function module.name"))
+        elif key in UNSERVED_KEYS and not above:
+            faults.append(Fault(where, "is not served by this version of Assay", next="Remove the key"))
+        elif not isinstance(key, str):
+            faults.append(key_fault(where, key))
+        elif key not in keys:
+            hint = did_you_mean(key, keys)
+            free = "" if above or hint else "Remove it, or put notes of your own below metadata"
+            faults.append(Fault(where, f'unknown key "{key}"{hint}', next=free))
+        elif not keys[key].accepts(value):
+            expected = keys[key].expected
+            found = f"is {show(value)}{nearest(value, expected)}"
+            faults.append(Fault(where, found, expected, advice(value, expected)))
+    return faults
+
+
+# Values
 
 
 def choice_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...]) -> Iterator[Fault]:
