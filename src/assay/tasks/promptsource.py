@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +166,8 @@ def _most_frequent(items: Iterable[Any]) -> list[Any]:
     return [item for item, count in counts.items() if count == max(counts.values())]
 
 
-def _make_environment() -> GuardedEnvironment:
+@cache
+def _environment() -> GuardedEnvironment:
     environment = make_environment()
     environment.filters["choice"] = _choice
     environment.filters["most_frequent"] = _most_frequent
@@ -175,12 +176,9 @@ def _make_environment() -> GuardedEnvironment:
     return environment
 
 
-_ENVIRONMENT = _make_environment()
-
-
 @lru_cache(maxsize=1024)
 def _compiled(text: str) -> Template:
-    return _ENVIRONMENT.from_string(text)
+    return _environment().from_string(text)
 
 
 # Files

@@ -31,7 +31,7 @@ _TAILS = (
 _LIST_HEAD = re.compile(r"(?:\A|\r?\n)[ \t]*(?:Answer )?(?:choices|options)[ \t]*[:：]\s*\Z", re.IGNORECASE)
 
 _LETTERS = (string.ascii_uppercase, string.ascii_lowercase)
-_NUMBERS = tuple(str(n) for n in range(1, 100))
+_NUMBERS = tuple(map(str, range(1, 100)))
 _CLOSING = r"[)\].:）．：、]"
 # What may stand before an option whose text is known: a dash, a letter, a number.
 _MARK = rf"(?:[-*•–]|[(\[（]?\w{{1,3}}{_CLOSING})"

@@ -89,66 +89,63 @@ class Style:
         return tuple(_SEQUENCES[self.labels][:26]) if isinstance(self.labels, str) else self.labels
 
 
-STYLES = {
-    style.name: style
-    for style in (
-        Style(
-            "cloze",
-            # "Question: …\nAnswer:" is GPT-3's form (Brown et al. 2020), and that of lm-eval's ARC. A task whose own
-            # prompt does without the word, as MMLU's, does without it in every style.
-            "{% if context %}{{context}}\n{% endif %}{% if headed and not completes %}Question: {% endif %}"
-            "{{question}}{% if not completes %}\nAnswer:{% endif %}",
-            "{{choice}}",
-            description="the choices are not shown, their texts are scored (GPT-3; Brown et al. 2020)",
-        ),
-        Style(
-            "letters",
-            _OPTIONS_TEMPLATE,
-            "{{label}}",
-            description="the choices are listed, their letters are scored (MMLU; Hendrycks et al. 2021)",
-        ),
-        Style(
-            "hybrid",
-            _OPTIONS_TEMPLATE,
-            "{{choice}}",
-            description="the choices are listed, their texts are scored (Biderman et al. 2024, section 5.2)",
-        ),
-        Style(
-            "letter+text",
-            _QUESTION_TEMPLATE + "{% for option in options %}({{option.label}}) {{option.text}}\n{% endfor %}Answer:",
-            "({{label}}) {{choice}}",
-            description="letter and text are scored together (Pimentel et al. 2024, box B1)",
-        ),
-        Style(
-            "generate",
-            _OPTIONS_TEMPLATE,
-            "{{label}}",
-            generates=True,
-            description="the choices are listed, the model writes a letter (HELM; Liang et al. 2023)",
-        ),
-        Style(
-            "metaicl",
-            "{% if context %}{{context}}\n{% endif %}{{question}}",
-            "{{choice}}",
-            delimiter="\n",
-            description="bare inputs and outputs, each example cut to 256 tokens (MetaICL; Min et al. 2022)",
-            example_delimiter="\n\n\n",
-            limit=256,
-            metrics=("acc_tokens", "acc"),
-        ),
-        Style(
-            "t5",
-            "{{task}}{% for part in parts %} {{part.name}}: {{part.text|trim}}{% endfor %}"
-            "{% if not are_classes %}"
-            "{% for choice in choices %} choice{{loop.index}}: {{choice}}{% endfor %}{% endif %}",
-            "{{choice}}",
-            # T5 was shown no examples. For decoders a line end parts the last choice from the answer; T5's vocabulary
-            # has none, so T5 reads a blank, as Catwalk joins the examples of its ranked T5 (tasks/eleuther.py).
-            delimiter="\n",
-            spans="question: {{question}} context: {{context}}",
-            description="task and parts by their names, the choices' texts are scored (T5; Raffel et al. 2020)",
-        ),
-    )
+STYLES: dict[str, Style] = {
+    "cloze": Style(
+        "cloze",
+        # "Question: …\nAnswer:" is GPT-3's form (Brown et al. 2020), and that of lm-eval's ARC. A task whose own
+        # prompt does without the word, as MMLU's, does without it in every style.
+        "{% if context %}{{context}}\n{% endif %}{% if headed and not completes %}Question: {% endif %}"
+        "{{question}}{% if not completes %}\nAnswer:{% endif %}",
+        "{{choice}}",
+        description="the choices are not shown, their texts are scored (GPT-3; Brown et al. 2020)",
+    ),
+    "letters": Style(
+        "letters",
+        _OPTIONS_TEMPLATE,
+        "{{label}}",
+        description="the choices are listed, their letters are scored (MMLU; Hendrycks et al. 2021)",
+    ),
+    "hybrid": Style(
+        "hybrid",
+        _OPTIONS_TEMPLATE,
+        "{{choice}}",
+        description="the choices are listed, their texts are scored (Biderman et al. 2024, section 5.2)",
+    ),
+    "letter+text": Style(
+        "letter+text",
+        _QUESTION_TEMPLATE + "{% for option in options %}({{option.label}}) {{option.text}}\n{% endfor %}Answer:",
+        "({{label}}) {{choice}}",
+        description="letter and text are scored together (Pimentel et al. 2024, box B1)",
+    ),
+    "generate": Style(
+        "generate",
+        _OPTIONS_TEMPLATE,
+        "{{label}}",
+        generates=True,
+        description="the choices are listed, the model writes a letter (HELM; Liang et al. 2023)",
+    ),
+    "metaicl": Style(
+        "metaicl",
+        "{% if context %}{{context}}\n{% endif %}{{question}}",
+        "{{choice}}",
+        delimiter="\n",
+        description="bare inputs and outputs, each example cut to 256 tokens (MetaICL; Min et al. 2022)",
+        example_delimiter="\n\n\n",
+        limit=256,
+        metrics=("acc_tokens", "acc"),
+    ),
+    "t5": Style(
+        "t5",
+        "{{task}}{% for part in parts %} {{part.name}}: {{part.text|trim}}{% endfor %}"
+        "{% if not are_classes %}"
+        "{% for choice in choices %} choice{{loop.index}}: {{choice}}{% endfor %}{% endif %}",
+        "{{choice}}",
+        # T5 was shown no examples. For decoders a line end parts the last choice from the answer; T5's vocabulary
+        # has none, so T5 reads a blank, as Catwalk joins the examples of its ranked T5 (tasks/eleuther.py).
+        delimiter="\n",
+        spans="question: {{question}} context: {{context}}",
+        description="task and parts by their names, the choices' texts are scored (T5; Raffel et al. 2020)",
+    ),
 }
 # The task as its file writes it.
 OWN = "own"
@@ -156,7 +153,7 @@ OWN = "own"
 _SEQUENCES: dict[str, Sequence[str]] = {
     "letters": string.ascii_uppercase,
     "lower": string.ascii_lowercase,
-    "numbers": [str(number) for number in range(1, 1000)],
+    "numbers": tuple(map(str, range(1, 1000))),
 }
 
 

@@ -48,7 +48,9 @@ class LmEvalTask:
             found = f"the style {definition.style} cuts examples to {definition.example_limit} tokens in plain text"
             advice = "Leave out --apply_chat_template, or the style"
             raise UserError(Fault(f"task {definition.name}", found, "a plain prompt", advice))
-        self.definition = with_sampler(definition, options)
+        if options.fewshot_sampler is not None or not definition.fewshot.is_like_lm_eval:
+            definition = with_sampler(definition, options)
+        self.definition = definition
         self.options = options
         self._given_source = source
         self._read_splits: dict[tuple[str, Process | None], list[dict[str, Any]]] = {}

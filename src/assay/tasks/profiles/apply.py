@@ -54,6 +54,7 @@ class Profiled:
 
     Attributes:
         definition: the task; as its file has it where the label is empty.
+        own: the task's own name.
         label: profile and variant, as they stand behind the task's name: `olmes-mcf`.
         variant: the variant's name.
         combines: whether the tool reports the best of the variants.
@@ -61,6 +62,7 @@ class Profiled:
     """
 
     definition: TaskDefinition
+    own: str
     label: str = ""
     variant: str = ""
     combines: bool = False
@@ -98,10 +100,10 @@ def profiled(
     """
     rule = profile.rule(definition.name)
     if rule is None and not profile.has_rules:
-        return [Profiled(in_style(definition, overrides.style))]
+        return [Profiled(in_style(definition, overrides.style), definition.name)]
     unfit = _unfit(definition, profile, rule)
     if rule is None or unfit:
-        return [Profiled(in_style(definition, overrides.style), caveats=(unfit,))]
+        return [Profiled(in_style(definition, overrides.style), definition.name, caveats=(unfit,))]
     return [
         _in_variant(definition, profile, rule, variant, overrides, metrics)
         for variant in _wanted(rule.variants, overrides)
@@ -161,7 +163,8 @@ def _in_variant(
     if overrides.options.shots(scored.fewshot_count):
         caveats += [rule.notice] if rule.notice else []
         caveats += [SAME_SPLIT] if scored.fewshot.excludes else []
-    return Profiled(scored, label, variant.name, bool(rule.combine) and not overrides.is_styled, tuple(caveats))
+    combines = bool(rule.combine) and not overrides.is_styled
+    return Profiled(scored, definition.name, label, variant.name, combines, tuple(caveats))
 
 
 def _scored(

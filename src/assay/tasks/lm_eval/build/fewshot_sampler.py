@@ -12,7 +12,6 @@ from assay.core.specs import TaskOptions
 from assay.tasks.fewshot import (
     BALANCED,
     DEFAULT,
-    LM_EVAL_SAMPLERS,
     CodeSampler,
     SamplerSettings,
     FewshotLabel,
@@ -38,7 +37,7 @@ def with_sampler(definition: TaskDefinition, options: TaskOptions) -> TaskDefini
         kept = replace(kept, listed=())
         excludes = kept.excludes or (name != DEFAULT and shares_split(definition, kept))
         definition = replace(definition, fewshot=replace(kept, excludes=excludes))
-    elif isinstance(own.sampler, str) and own.sampler not in LM_EVAL_SAMPLERS and not own.excludes:
+    elif not own.is_like_lm_eval and not own.excludes:
         definition = replace(definition, fewshot=replace(own, excludes=shares_split(definition, own)))
     if definition.fewshot.sampler == BALANCED and options.shots(definition.fewshot_count):
         _check_labels(definition)

@@ -12,6 +12,7 @@ from assay.core.requests import LONGEST_WINDOWS, Windows
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.core.task_variants import TaskVariant
 from assay.data.sources import SourceSpec
+from assay.tasks.fewshot import LM_EVAL_SAMPLERS
 from assay.tasks.lm_eval.file.format_key import stated_format, usual_output_type
 from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, TaskFile
 from assay.tasks.prompt_parts import Delimiters
@@ -63,6 +64,11 @@ class FewshotDefinition:
     label: Callable[[Mapping[str, Any]], str | None] | None = None
     excludes: bool = False
     listed: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def is_like_lm_eval(self) -> bool:
+        """Whether a sampler of lm-eval or task code chooses the examples, by lm-eval's rules."""
+        return not isinstance(self.sampler, str) or self.sampler in LM_EVAL_SAMPLERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +138,11 @@ class TaskDefinition:
     def style(self) -> str | None:
         """The prompt style that the definition was put in; None for the file's own prompt."""
         return self.variant.style
+
+    @property
+    def has_prompt(self) -> bool:
+        """Whether the file has a prompt of its own; one that only states a format has none."""
+        return self.format is None or self.rendering.text != ""
 
     @property
     def evaluated_split(self) -> str:

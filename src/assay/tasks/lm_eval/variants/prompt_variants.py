@@ -56,16 +56,14 @@ class PromptOptions:
 
 def in_prompts(
     file: TaskFile, prompt_options: PromptOptions, define: Callable[[TaskFile], TaskDefinition]
-) -> list[TaskDefinition] | None:
-    """A task in every requested prompt; None where neither the run nor the file names prompts.
+) -> list[TaskDefinition]:
+    """A task in every requested prompt.
 
     Args:
-        file: the task.
+        file: the task, whose key `prompts` names them.
         prompt_options: which of the prompts.
         define: makes the definition of a file.
     """
-    if prompt_options.place is None and file.data.get("prompts") is None:
-        return None
     if prompt_options.place is None and isinstance(file.data["prompts"], list):
         chosen = _chosen(listed_prompts(file), prompt_options, file.where("prompts"))
         return [_with_listed(define(prompt.file), file, prompt) for prompt in chosen]

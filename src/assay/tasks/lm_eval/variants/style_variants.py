@@ -36,7 +36,7 @@ def in_style(definition: TaskDefinition, style: Style | None) -> TaskDefinition:
     """A definition in a style, or as its file has it; what only states a format is asked as follows from that."""
     if style is not None:
         return restyle(definition, style)
-    if definition.format is None or definition.rendering.text != "":
+    if definition.has_prompt:
         return definition
     kind = format_kind(definition.format)
     if kind not in (CHOICE, CLASSES):
