@@ -242,5 +242,5 @@ def test_a_rotated_style_with_rotations_is_named_once(folder: Path) -> None:
 
 
 def test_an_unknown_style_of_a_run(folder: Path) -> None:
-    with pytest.raises(UserError, match=r'no style "leters" \(did you mean "letters"\?\)'):
+    with pytest.raises(UserError, match=r'unknown style "leters" \(did you mean "letters"\?\)'):
         run(folder, style="leters")

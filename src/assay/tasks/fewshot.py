@@ -18,6 +18,7 @@ from itertools import chain, islice
 from typing import Any, Protocol
 
 from assay.core.errors import DataError, Fault, did_you_mean
+from assay.core.plural import plural, verb
 
 Row = Mapping[str, Any]
 # The right answer of a row as text; None where it has none.
@@ -40,7 +41,7 @@ def sampler_fault(name: str, where: str) -> Fault | None:
     """What is wrong with the name of a sampler; None for one that there is."""
     if name in SAMPLERS:
         return None
-    return Fault(where, f'no sampler "{name}"{did_you_mean(name, SAMPLERS)}', "one of " + ", ".join(SAMPLERS))
+    return Fault(where, f'unknown sampler "{name}"{did_you_mean(name, SAMPLERS)}', "one of " + ", ".join(SAMPLERS))
 
 
 class Sampler(Protocol):
@@ -398,10 +399,11 @@ class CodeSampler:
 def too_few_examples(where: str, wanted: int, size: int, spare: int = 0) -> DataError:
     """The error for a pool that is smaller than the number of examples asked for, and a spare one for the document."""
     reserve = " and one to spare" if spare else ""
+    needed = f"{plural(wanted, 'few-shot example')}{reserve} {verb(wanted + spare, 'is', 'are')} needed"
     return DataError(
         Fault(
             where,
-            f"{wanted} few-shot examples{reserve} are wanted, but the pool has {size} rows",
+            f"{needed}, but the pool has {plural(size, 'row')}",
             next="Lower --num_fewshot or name a larger fewshot_split",
         )
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import DataError, Fault
+from assay.core.plural import plural, verb
 from assay.tasks.fewshot import Row, Sampler, SamplerSettings
 
 # Notes of an instance: its prompt shows the document with its answer; another example stands in its place.
@@ -111,7 +112,8 @@ class CheckedSampler:
 
 def _too_few(settings: SamplerSettings, size: int) -> DataError:
     """The error for a split with too few rows beside the document."""
-    found = f"{settings.count} few-shot examples are wanted, but the split has {size} rows beside the document itself"
+    needed = f"{plural(settings.count, 'few-shot example')} {verb(settings.count, 'is', 'are')} needed"
+    found = f"{needed}, but the split has {plural(size, 'row')} besides the document itself"
     advice = "Lower --num_fewshot or name a larger fewshot_split; --like lm-eval shows the document among its examples"
     return DataError(Fault(settings.where, found, next=advice))
 

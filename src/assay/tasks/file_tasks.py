@@ -134,8 +134,10 @@ def _in_profile(
 def _with_prompts(file: TaskFile, options: TaskOptions) -> TaskFile:
     """A task file with the run's prompts in place of its own."""
     if options.prompts == ALL_PROMPTS and file.data.get("prompts") is None:
-        found = f'the task "{file.data.get("task")}" names no prompts (a key prompts: in its file)'
-        raise UserError(Fault("--prompts all", found, "prompts of its own", "Name a templates.yaml: --prompts PATH"))
+        found = f'the file of the task "{file.data.get("task")}" has no key prompts'
+        raise UserError(
+            Fault("--prompts all", found, "a task file that lists prompts", "Name a templates.yaml: --prompts PATH")
+        )
     if options.prompts in (None, ALL_PROMPTS):
         return file
     return file.changed({"prompts": options.prompts}, {})
@@ -169,8 +171,10 @@ def _check_one_wording(file: TaskFile, wording: Wording, profile: Profile | None
     has_rules = profile is not None and profile.has_rules
     other = "a prompt style" if wording.style is not None else "a profile" if has_rules else ""
     if other:
-        found = f"its prompts and {other} both say how a question is put"
-        raise UserError(Fault(f"task {file.data['task']}", found, "one of the two", f"Leave {other} or prompts out"))
+        found = f"its prompts and {other} both word the question"
+        raise UserError(
+            Fault(f"task {file.data['task']}", found, "one of the two", f"Leave out the prompts or {other}")
+        )
 
 
 def _with_table_names(data: Mapping[str, Any], shim: Shim) -> Mapping[str, Any]:

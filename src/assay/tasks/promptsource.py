@@ -102,9 +102,7 @@ class PromptTemplate:
     def render_row(self, row: Row) -> RenderedPrompt | SkippedRow:
         """A row as this template puts it."""
         if _CHOICES in row:
-            return SkippedRow(
-                f'the row has a column "{_CHOICES}", which the template cannot tell from its own', fails=True
-            )
+            return SkippedRow(f'the row has a column "{_CHOICES}", a name that the template itself uses', fails=True)
         guarded = {key: _guarded(value) for key, value in row.items()}
         try:
             choices = self._choices(guarded, row)
@@ -114,7 +112,7 @@ class PromptTemplate:
         except UserError as error:
             return SkippedRow(error.faults[0].found, fails=True)
         if len(parts) > 2:
-            return SkippedRow(f"it renders {len(parts)} parts where prompt and target are two", fails=True)
+            return SkippedRow(f"it renders {len(parts)} parts instead of two (prompt and target)", fails=True)
         if not parts[0]:
             return SkippedRow("the prompt is empty for them")
         if len(parts) == 1 or not parts[1]:

@@ -276,7 +276,7 @@ def _by_texts(body: str, texts: tuple[str, ...], where: str) -> _Found:
                 return _LIST_HEAD.sub("", body[: found.start()]), plain, True
     listed = _marked(body, string.ascii_uppercase[: len(texts)], _LINE, _LINE) if 1 < len(texts) <= 26 else None
     if listed is not None and not _problem(listed[1], True):
-        problem = f"the prompt ends with a list of {len(texts)} options, but the choices are others: {list(texts)!r}"
+        problem = f"the prompt ends with a list of {len(texts)} options, but the choices are different: {list(texts)!r}"
         raise DataError(Fault(where, problem, "the listed options, or their labels", _ADVICE))
     return body, texts, False
 

@@ -178,17 +178,17 @@ def _check_fixed(task: Task, wording: Wording, settings: FileSettings) -> None:
     """Refuses to vary a task that has no task file."""
     name, options = task.card.name, settings.options
     if wording.style is not None:
-        found = f'is written in Python, so the style "{wording.style.name}" cannot be put over its questions'
-        raise UserError(Fault(f"task {name}", found, "a task file", "Leave the style out"))
+        found = f'is written in Python, so the style "{wording.style.name}" cannot be applied to its questions'
+        raise UserError(Fault(f"task {name}", found, "a task file", "Leave out the style"))
     if not isinstance(task, TextTask):
         if wording.prompt is not None:
             find_style(wording.prompt)  # raises: such a task has no prompts, so the name behind the @ must be a style
         if options.prompts is not None:
-            found = "is written in Python, so no other prompts can be put over its questions"
-            raise UserError(Fault(f"task {name}", found, "a task file", "Leave the prompts out"))
+            found = "is written in Python, so other prompts cannot be applied to its questions"
+            raise UserError(Fault(f"task {name}", found, "a task file", "Leave out the prompts"))
     if options.axes != VariationAxes():
-        found = f'the task "{name}" is not a task file, so its seeds, orders and draws cannot be varied'
-        raise UserError(Fault("--seeds, --orders, --draws", found, "task files", "Leave the task out"))
+        found = f'the task "{name}" has no task file, so its seeds, orders and draws cannot be varied'
+        raise UserError(Fault("--seeds, --orders, --draws", found, "task files", "Leave out the task"))
 
 
 # Errors
@@ -253,8 +253,8 @@ def _two_settings(
     noun: str, name: str, first: Mapping[str, Any], second: Mapping[str, Any], where: str
 ) -> TaskFileError:
     keys = sorted(key for key in {*first, *second} if first.get(key) != second.get(key))
-    found = f'the {noun} "{name}" is wanted twice with different settings: {", ".join(keys)}'
-    return TaskFileError(Fault(where, found, "one of them"))
+    found = f'the {noun} "{name}" is requested twice with different settings: {", ".join(keys)}'
+    return TaskFileError(Fault(where, found, "the same settings each time"))
 
 
 # Groups

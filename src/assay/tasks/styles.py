@@ -174,11 +174,11 @@ def find_style(text: str) -> Style:
     style = _read_style(Path(name)) if file else STYLES.get(name)
     if style is None:
         expected = "one of " + ", ".join((*STYLES, OWN)) + ", or a YAML file"
-        raise UserError(Fault(f'style "{text}"', f'no style "{name}"{did_you_mean(name, STYLES)}', expected))
+        raise UserError(Fault(f'style "{text}"', f'unknown style "{name}"{did_you_mean(name, STYLES)}', expected))
     for change in changes:
         style = _changed(style, change, text)
     if style.rotates and not style.shows_options:
-        found = "its prompt shows no choices, so their order changes nothing"
+        found = "its prompt does not list the choices, so rotating them changes nothing"
         raise UserError(Fault(f'style "{text}"', found, "a style that lists the choices"))
     return replace(style, name=text)
 
@@ -195,7 +195,7 @@ def _changed(style: Style, change: str, text: str) -> Style:
     if change.startswith("limit=") and (number := change.removeprefix("limit=")).isdecimal() and int(number) > 0:
         return replace(style, limit=int(number))
     words = ", ".join(("rotated", *_SEQUENCES, "own", "labels=I|II|III", "limit=256"))
-    raise UserError(Fault(f'style "{text}"', f'"{change}" is no change of a style', f"one of {words}"))
+    raise UserError(Fault(f'style "{text}"', f'unknown change "{change}"', f"one of {words}"))
 
 
 def _read_style(path: Path) -> Style:
@@ -273,7 +273,7 @@ def _template_faults(text: str, names: Sequence[str], where: str) -> list[Fault]
     if problem:
         return [Fault(where, problem)]
     unknown = undefined_names(text, names)
-    return [Fault(where, f'"{name}" is unknown{did_you_mean(name, names)}', ", ".join(names)) for name in unknown]
+    return [Fault(where, f'unknown name "{name}"{did_you_mean(name, names)}', ", ".join(names)) for name in unknown]
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,7 +270,7 @@ def _plugin_notices(name: str, task: Task, overrides: MemberOverrides) -> Iterat
         yield f'the task "{name}" calls itself "{task.card.name}" and is recorded under that name'
     if overrides.data:
         keys = ", ".join(sorted(map(str, overrides.data)))
-        yield f"{task.card.name}: what its group says ({keys}) has no effect: it is written in Python"
+        yield f"{task.card.name}: the settings of its group ({keys}) have no effect, because it is written in Python"
 
 
 def _collapsed(nodes: Sequence[Node], member: Member, overrides: MemberOverrides) -> list[Node]:

@@ -212,7 +212,7 @@ def failure(error: Exception, fields: Mapping[str, Any], where: str) -> UserErro
     if isinstance(error, LimitError):
         return error.at(f"{where}, template")
     if isinstance(error, MemoryError):
-        return LimitError(Fault(f"{where}, template", "takes more memory than there is"))
+        return LimitError(Fault(f"{where}, template", "needs more memory than is available"))
     if isinstance(error, TemplateSyntaxError):
         return TaskFileError(Fault(where, f"template does not parse: {error.message}"))
     if isinstance(error, UndefinedError):

@@ -13,6 +13,7 @@ from typing import Any
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, UserError
 from assay.core.formats import Question
+from assay.core.plural import verb
 from assay.core.protocols import FewShotExample
 from assay.core.requests import LONGEST_WINDOWS, Instance, Loglikelihood
 from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions, named_sampler
@@ -193,10 +194,10 @@ class LmEvalTask:
 
     def _no_training_split_error(self) -> DataError:
         definition = self.definition
-        found = f'names no split to learn from besides "{definition.evaluated_split}", which is evaluated'
+        found = f'names no training split besides "{definition.evaluated_split}", which is evaluated'
         splits = [split for split in self._source.splits() if split != definition.evaluated_split]
         expected = f"one of: {', '.join(splits)}" if splits else "a dataset with a split for training"
-        advice = "Add training_split: to the task file" if splits else "Add rows to learn from to the dataset"
+        advice = "Add training_split: to the task file" if splits else "Add a training split to the dataset"
         return DataError(Fault(definition.file.where("training_split"), found, expected, advice))
 
     def _training_rows(self, split: str, key: str) -> Sequence[Row]:
@@ -231,7 +232,7 @@ class LmEvalTask:
         first = next((question for question in asked if question is not None), None)
         kind = None if first is None else head_request_kind(first, kinds)
         if kind is None:
-            found = f"has no question that a model can learn which learns {', '.join(sorted(kinds))} requests"
+            found = f"has no question that a model trained on {', '.join(sorted(kinds))} requests can learn"
             advice = "State one with a key format: (docs/formats.md)"
             raise DataError(Fault(f"task {self.definition.name}", found, "a format that fits the model's head", advice))
         return lambda document: head_example(self.question(document), kind)
@@ -263,7 +264,7 @@ class LmEvalTask:
         with seeded(self.options.python_seed, self.options.numpy_seed):
             made = called(make, where)(**notes)
         if not isinstance(made, Mapping):
-            raise DataError(Fault(where, f"its function gave a {type(made).__name__}", "a mapping of splits"))
+            raise DataError(Fault(where, f"its function returned a {type(made).__name__}", "a mapping of splits"))
         return CustomDatasetSource(made)
 
     @cached_property
@@ -388,7 +389,8 @@ def left_out_notices(task: str, left_out: Sequence[tuple[int, str]], kept: int) 
         found.setdefault(reason, []).append(place)
     total = kept + len(left_out)
     return [
-        f"{task}: {len(places)} of {total} documents are left out: {reason} (the first: document {places[0]})"
+        f"{task}: {len(places)} of {total} documents {verb(len(places), 'is', 'are')} left out: {reason} "
+        f"(first: document {places[0]})"
         for reason, places in found.items()
     ]
 

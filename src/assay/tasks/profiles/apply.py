@@ -23,13 +23,13 @@ from assay.tasks.profiles.parse import Profile, ProfileRule, Variant
 from assay.tasks.prompt_parts import Delimiters
 from assay.tasks.styles import Style
 
-NOT_CHOICE = "says nothing of tasks that are not multiple choice, which run as their files have them"
-GENERAL = "no rule for these tasks, its general one was used"
-NO_RULE = "no rule for these tasks, which run as their files have them"
-SAME_SPLIT = "no split but the evaluated one has examples, so other documents of it stand before a document"
+NOT_CHOICE = "has no rule for tasks that are not multiple choice; they run as their files define them"
+GENERAL = "has no rule for these tasks; its general rule is used"
+NO_RULE = "has no rule for these tasks; they run as their files define them"
+SAME_SPLIT = "only the evaluated split has examples, so each document follows other documents of that split"
 
 SAME_RIGHT_CHOICE = (
-    "the right choice stands at the same place in every document, so the choices cannot be listed in this order"
+    "the right choice has the same index in every document, so the choices cannot be listed in this order"
 )
 
 
@@ -114,13 +114,13 @@ def _unfit(definition: TaskDefinition, profile: Profile, rule: ProfileRule | Non
     """Why a profile leaves a task as its file has it; empty where it does not."""
     is_choice = definition.output_type == "multiple_choice"
     if rule is None or not is_choice:
-        own = f"{rule.unfit}; run as their files have them" if rule is not None and rule.unfit else ""
+        own = f"{rule.unfit}; these tasks run as their files define them" if rule is not None and rule.unfit else ""
         return own or (NO_RULE if is_choice else NOT_CHOICE)
     lists = any(variant.style is not None and variant.style.shows_options for variant in rule.variants)
     # A general rule knows nothing of the task: that the last choice is always right, say, a list would give away.
     is_same = definition.format is None and isinstance(definition.rendering.target, int)
     reason = SAME_RIGHT_CHOICE if rule is profile.default and lists and is_same else rule.unfit
-    return f"{reason}; run as their files have them" if reason else ""
+    return f"{reason}; these tasks run as their files define them" if reason else ""
 
 
 def _wanted(variants: Sequence[Variant], overrides: ProfileOverrides) -> Sequence[Variant]:

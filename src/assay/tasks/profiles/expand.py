@@ -15,7 +15,7 @@ from assay.tasks.lm_eval.variants.scoring_overrides import rescored
 from assay.tasks.profiles.apply import Profiled, ProfileOverrides, profiled
 from assay.tasks.profiles.parse import Profile
 
-PYTHON_TASK = "says nothing of tasks that are written in Python, which run as they are"
+PYTHON_TASK = "has no rule for tasks written in Python; they run as they are"
 _MOST_NAMES = 8
 
 

@@ -176,7 +176,7 @@ def find_profile(text: str) -> Profile:
     if name not in known:
         expected = "one of " + ", ".join(known) + ", or a YAML file"
         raise UserError(
-            Fault("--like", f'no tool "{text}"{did_you_mean(name, known)}', expected, "See: assay ls profiles")
+            Fault("--like", f'unknown profile "{text}"{did_you_mean(name, known)}', expected, "See: assay ls profiles")
         )
     return read_profile(FOLDER / f"{name}.yaml")
 

@@ -29,7 +29,7 @@ def test_the_orders_are_the_same_in_every_run() -> None:
 
 
 def test_more_orders_than_there_are_is_an_error() -> None:
-    with pytest.raises(DataError, match=r"document 3: 2 choices have 2 orders.*Say --orders 2"):
+    with pytest.raises(DataError, match=r"document 3: 2 choices have 2 orders.*Use --orders 2"):
         listed_order(2, 2, "document 3")
 
 
@@ -71,7 +71,7 @@ def test_axes_survive_the_record() -> None:
         ("demo_questions@letters", {"orders": 25}, "4 choices have 24 orders"),
         ("demo_questions", {"draws": 2}, "--draws: .*likelihoods, which are the same every time"),
         ("demo_scramble_cycle", {"draws": 2}, "answered greedily, so all draws are equal.*temperature=0.8"),
-        ("demo_questions", {"prompts": "all"}, "--prompts all: .*names no prompts"),
+        ("demo_questions", {"prompts": "all"}, "--prompts all: .*has no key prompts"),
         ("demo_questions", {"fewshot_seeds": [1, 1]}, "names a seed twice: 1, 1"),
         ("demo_questions", {"fewshot_seeds": 1}, "--seeds: is 1; expected 2 seeds or more"),
         ("demo_questions", {"fewshot_seeds": []}, "2 seeds or more"),

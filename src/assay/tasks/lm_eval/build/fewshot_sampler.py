@@ -56,8 +56,8 @@ def _check_labels(definition: TaskDefinition) -> None:
     has_label = definition.fewshot.label is not None or definition.fewshot.rendering.target not in (None, "")
     if has_label or definition.output_type == _NO_EXAMPLES:
         return
-    found = f'the task "{definition.name}" states no right answer, which balanced examples go by'
-    advice = "Take another sampler: --fewshot_sampler per_document"
+    found = f'the task "{definition.name}" states no right answer, which the balanced sampler needs'
+    advice = "Choose another sampler: --fewshot_sampler per_document"
     raise UserError(Fault(definition.file.where("fewshot_config", "sampler"), found, "a key doc_to_target", advice))
 
 
@@ -102,7 +102,7 @@ def listed_notice(fewshot: FewshotDefinition, pool: Sequence[Row], count: int) -
         return ""
     if count > len(fewshot.listed):
         return (
-            f"the tool shows {len(fewshot.listed)} examples and the run wants {count}, so {fewshot.sampler} chooses all"
+            f"the tool shows {len(fewshot.listed)} examples and the run needs {count}, so {fewshot.sampler} chooses all"
         )
     found = sum(place is not None for place in places)
     return f"the split holds {found} of the {count} examples that the tool shows; {fewshot.sampler} chooses instead"
@@ -122,8 +122,8 @@ def _shown_labels(definition: TaskDefinition, pool: Sequence[Row], where: str) -
             return None  # without an answer, it comes last; should it be shown, its fault is told then
 
     if all(label(row) is None for row in pool):
-        found = f"none of the {len(pool)} rows that examples come from has a right answer, which balanced ones go by"
-        raise DataError(Fault(where, found, "labelled examples", "Take another sampler, or another fewshot_split"))
+        found = f"none of the {len(pool)} rows that examples come from has a right answer, which the balanced sampler needs"
+        raise DataError(Fault(where, found, "labelled examples", "Choose another sampler, or another fewshot_split"))
     return label
 
 

@@ -335,7 +335,7 @@ def listed_order(size: int, index: int, where: str) -> tuple[int, ...]:
     count = math.factorial(min(size, 20))
     if index >= count:
         found = f"{size} choices have {count} orders"
-        raise DataError(Fault(where, found, f"{index + 1} or more, as --orders asks", f"Say --orders {count}"))
+        raise DataError(Fault(where, found, f"{index + 1} or more, as --orders requires", f"Use --orders {count}"))
     return _first_orders(size, index + 1)[index]
 
 

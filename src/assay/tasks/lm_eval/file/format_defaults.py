@@ -89,7 +89,7 @@ def _shown_answer(question: Question) -> str:
         return found[0]
     if isinstance(question, SpanQuestion) and question.may_lack:
         return UNANSWERABLE
-    raise DataError(Fault("a few-shot example", "has no right answer", "answered examples", "Take another split"))
+    raise DataError(Fault("a few-shot example", "has no right answer", "answered examples", "Use another split"))
 
 
 def _targets(question: Question) -> tuple[str, ...]:

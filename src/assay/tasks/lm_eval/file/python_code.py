@@ -289,7 +289,7 @@ class CodeLoader:
         elif any(known.startswith(f"{name}.") for known in self.shim.modules):
             module = self._folders.setdefault(name, ModuleType(name))
         else:
-            raise ModuleNotFoundError(f"Assay has no names of '{name}' for task code", name=name)
+            raise ModuleNotFoundError(f"Assay does not provide '{name}' to task code", name=name)
         setattr(parent, name.rpartition(".")[2], module)
         return module
 
@@ -315,5 +315,5 @@ def _import_fault(reference: FunctionReference, where: str, source: Path | None,
         return Fault(where, found)
     package = missing.partition(".")[0]
     if package in sys.modules or importlib.util.find_spec(package) is not None:
-        return Fault(where, found, next=f"The installed version of {package} is not the one that this code wants")
+        return Fault(where, found, next=f"The installed version of {package} is not the one that this code needs")
     return Fault(where, found, next=install_line(package))

@@ -216,7 +216,7 @@ def _window_faults(file: TaskFile, given: Mapping[Any, Any]) -> list[Fault]:
     faults = key_faults(file, PERPLEXITY_KEYS, given, ("perplexity",))
     kind = file.data.get("output_type")
     if kind != "loglikelihood_rolling" and "task" in file.data:
-        found = f"is for tasks that read whole texts, and this one's output_type is {show(kind)}"
+        found = f"applies to tasks that score whole texts, but output_type is {show(kind)}"
         faults.append(Fault(file.where("perplexity"), found, "output_type: loglikelihood_rolling"))
     window, stride = given.get("window"), given.get("stride")
     if not faults and window is not None and stride is not None and stride > window:
@@ -289,7 +289,7 @@ def _data_faults(file: TaskFile) -> list[Fault]:
     if "custom_dataset" not in data and not data.get("dataset_path"):
         faults.append(Fault(file.where("dataset_path"), "is missing", "a hub id, a folder, or json/csv/parquet"))
     if not data.get("test_split") and not data.get("validation_split"):
-        faults.append(Fault(file.where("test_split"), "no split to evaluate", "test_split or validation_split"))
+        faults.append(Fault(file.where("test_split"), "names no split to evaluate", "test_split or validation_split"))
     if stated_format(data) is not None and data.get("doc_to_text") is None:
         return faults  # everything else can be made from the question's parts
     if isinstance(data.get("prompts"), str):

@@ -116,7 +116,7 @@ def key_faults(
         if key in CODE_KEYS:
             faults.append(Fault(where, f"is {show(value)}", "Python code: !function module.name"))
         elif key in UNSERVED_KEYS and not above:
-            faults.append(Fault(where, "is not served by this version of Assay", next="Remove the key"))
+            faults.append(Fault(where, "is not supported by this version of Assay", next="Remove the key"))
         elif not isinstance(key, str):
             faults.append(key_fault(where, key))
         elif key not in keys:
@@ -140,7 +140,7 @@ def choice_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...
     if not isinstance(choices, (list, dict)):
         return
     if not choices:
-        yield Fault(file.where(*path), f"is {show(choices)}", "one choice at least")
+        yield Fault(file.where(*path), f"is {show(choices)}", "at least one choice")
     for key, choice in choices.items() if isinstance(choices, dict) else enumerate(choices):
         if not isinstance(choice, str):
             is_plain = not isinstance(choice, (dict, list, FunctionReference)) and choice is not None
@@ -161,18 +161,18 @@ def gold_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...])
     """Choices and targets by which no answer can be right, as far as the file alone tells."""
     choices, target, where = data.get("doc_to_choice"), data.get("doc_to_target"), file.where
     for choice in template_choices(choices)[:1]:
-        found = f"lists the choice {choice!r}: in a list a template is not filled in"
+        found = f"lists the choice {choice!r}, but templates in a list are not filled in"
         yield Fault(where(*above, "doc_to_choice"), found, "one template for all choices", 'Write "{{[A, B]}}"')
     if not isinstance(choices, (dict, list)) or isinstance(target, bool):
         return
     listed = listed_choices(choices)
     if isinstance(target, int) and not -len(listed) <= target < len(listed):
-        yield Fault(where(*above, "doc_to_target"), f"is {target}", f"a place among {len(listed)} choices, from 0")
+        yield Fault(where(*above, "doc_to_target"), f"is {target}", f"an index from 0 to {len(listed) - 1}")
     is_bare = isinstance(target, str) and bool(_BARE_NAME.fullmatch(target))
     are_digits = bool(listed) and all(isinstance(item, str) and item.isdecimal() for item in listed)
     if is_bare and are_digits and any(int(item) != place for place, item in enumerate(listed)):
-        found = f"is {target!r}: a template's digits are read as a place, counted from 0, and the choices are digits"
-        yield Fault(where(*above, "doc_to_target"), found, "a column's name alone", "Leave out the braces")
+        found = f"is {target!r}: the digits of a template are read as an index from 0, and the choices are digits"
+        yield Fault(where(*above, "doc_to_target"), found, "a column's name alone", "Remove the braces")
 
 
 def _is_number(value: Any) -> bool:
@@ -266,7 +266,7 @@ def entry_fault(where: str, entry: Any, needed: tuple[str, ...], expected: str) 
     for key in needed:
         if entry.get(key) is None:
             spelt = [name for name in entry if isinstance(name, str) and name not in needed and closest(name, [key])]
-            near = f' (is "{spelt[0]}" meant to be it?)' if spelt else ""
+            near = f' (is "{spelt[0]}" a misspelling of it?)' if spelt else ""
             return Fault(where, f'the key "{key}" is missing{near}', expected)
     key = needed[-1]
     return Fault(where, f'the value of "{key}" is {show(entry[key])}', expected)
@@ -290,9 +290,8 @@ def plain_text_faults(where: str, key: str, text: str, columns: Collection[str])
         expected = "one of: " + ", ".join(columns)
         yield Fault(where, f'"{text}" is not a column of the sample document{did_you_mean(text, columns)}', expected)
     elif key in ("doc_to_text", "doc_to_target") and text.isidentifier() and closest(text, columns):
-        found = (
-            f'"{text}" is not a column of the sample document, so it is the text itself{did_you_mean(text, columns)}'
-        )
+        meaning = "is not a column of the sample document, so it is used as literal text"
+        found = f'"{text}" {meaning}{did_you_mean(text, columns)}'
         yield Fault(where, found, "a column, or a template such as {{column}}")
     for name in dict.fromkeys(_ONE_BRACE.findall(text)):
         if name in columns:
@@ -303,7 +302,7 @@ def group_part_faults(file: TaskFile) -> Iterator[Fault]:
     """Members and aggregates of a group that are not as they should be."""
     group, members = file.data.get("group"), file.data.get("task")
     if isinstance(group, list):
-        hint = "For tasks that belong to several collections, list those below tag in each task's file"
+        hint = "To put tasks in several collections, list these under tag in each task's file"
         yield Fault(file.where("group"), f"is {show(group)}", "one name", hint)
     elif group is None:
         yield Fault(file.where("group"), "has no name", "group: some_name")

@@ -191,7 +191,7 @@ def _root_fault(path: Path, data: Any) -> Fault:
         return Fault(str(path), "holds nothing", "a mapping of keys such as task: my_task")
     advice = 'Remove the dash before "task:"' if isinstance(data, list) else ""
     if isinstance(data, str) and ":" in data:
-        advice = "Write a blank after each colon"
+        advice = "Write a space after each colon"
     return Fault(f"{path}:1", f"holds a {type(data).__name__}", "a mapping of keys such as task: my_task", advice)
 
 
@@ -263,7 +263,7 @@ def _repeated(path: Path, node: yaml.Node | None) -> Iterator[Fault]:
             line = key.start_mark.line + 1
             if isinstance(key, yaml.ScalarNode) and first.setdefault((key.tag, key.value), line) != line:
                 where = f"{path}:{line}  {show_path((*above, key.value))}"
-                found = f"the key is given twice: line {first[key.tag, key.value]} has it too, and is overruled here"
+                found = f"the key is given twice: line {first[key.tag, key.value]} has it too and is overridden here"
                 yield Fault(where, found, "each key once", "Remove one of the two lines")
 
 
@@ -272,7 +272,7 @@ def _places(path: Path, node: yaml.Node | None, loader: _Loader) -> dict[KeyPath
     for keys, line in _lines(node, (), (), loader):
         places[keys] = line
         if len(places) > MAX_KEY_PATHS:
-            raise TaskFileError(_too_many(path, "Write aliases (*name) out: those of aliases multiply"))
+            raise TaskFileError(_too_many(path, "Write aliases (*name) out: aliases of aliases multiply"))
         if len(keys) > _DEEPEST_NESTING:
             raise TaskFileError(_too_deep(path, line))
     return places
@@ -370,7 +370,7 @@ def _regular_file(path: Path, where: str) -> tuple[Path, tuple[int, int]]:
         hint = did_you_mean(path.name, closest(path.name, _neighbours(path), most=1))
         raise TaskFileError(Fault(where, f'no file "{path}": {reason}{hint}', "an existing task file")) from error
     if not stat.S_ISREG(found.st_mode):
-        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
+        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
         raise TaskFileError(Fault(where, f'"{path}" is {kind}', "a task file"))
     if found.st_size > MAX_BYTES:
         size = f"{found.st_size / 1e6:,.1f} MB"

@@ -94,13 +94,13 @@ def _chosen(prompts: Sequence[_Named], prompt_options: PromptOptions, where: str
     kept = [prompt for prompt in prompts if prompt.original_task or not prompt_options.is_original]
     if not kept:
         found = f"none of its {len(prompts)} prompts is marked original_task"
-        raise UserError(Fault(where, found, "one at least", "Leave --original_task out"))
+        raise UserError(Fault(where, found, "at least one", "Leave out --original_task"))
     if prompt_options.name is None:
         return kept
     named = [prompt for prompt in kept if _label(prompt) == prompt_options.name]
     if not named:
         names = list(map(_label, kept))
-        found = f'no prompt "{prompt_options.name}"{did_you_mean(prompt_options.name, names)}'
+        found = f'unknown prompt "{prompt_options.name}"{did_you_mean(prompt_options.name, names)}'
         raise UserError(Fault(where, found, "one of " + ", ".join(names)))
     return named
 
@@ -219,7 +219,7 @@ class _TemplateReader:
     def _found(self, row: Row) -> RenderedPrompt:
         found = self._rendered(row)
         if isinstance(found, SkippedRow):
-            raise DataError(Fault(self._template.where, f"does not put a document: {found.reason}"))
+            raise DataError(Fault(self._template.where, f"gives no prompt for a document: {found.reason}"))
         return found
 
     def _rendered(self, row: Row) -> RenderedPrompt | SkippedRow:

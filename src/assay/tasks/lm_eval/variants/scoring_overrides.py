@@ -71,7 +71,7 @@ def _read(scoring: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     for key, is_entry in (("metric_list", _is_metric), ("filter_list", is_pipeline)):
         entries = data.get(key, [])
         if not isinstance(entries, list) or not all(map(is_entry, entries)):
-            faults.append(Fault(f"{where}  {key}", "has another shape", f"a list as in task files: {_SHAPES[key]}"))
+            faults.append(Fault(f"{where}  {key}", "has the wrong shape", f"a list as in task files: {_SHAPES[key]}"))
     if faults:
         raise UserError(*faults)
     return data

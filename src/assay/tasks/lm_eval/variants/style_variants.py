@@ -63,7 +63,7 @@ def restyle(definition: TaskDefinition, style: Style) -> TaskDefinition:
                 str(definition.file.path),
                 f'the task "{definition.name}" {why}, so no prompt style fits it',
                 "a multiple-choice task",
-                "Leave the task out, or give its file a key format: (question, choices, answer)",
+                "Leave out the task, or give its file a key format: (question, choices, answer)",
             )
         )
     examples = definition.fewshot
@@ -169,7 +169,7 @@ class _Styled:
         first = next(iter(answer), INVALID_GOLD) if isinstance(answer, tuple) else answer
         if first < 0:
             found = f"a few-shot example has no right answer among its {len(self._apply_style(row).answers)} choices"
-            raise DataError(Fault(self._where, found, "labelled examples", "Take them from another split"))
+            raise DataError(Fault(self._where, found, "labelled examples", "Use another split for the examples"))
         return first
 
     def _apply_style(self, row: Row) -> StyledQuestion:
