@@ -233,7 +233,7 @@ def test_rotations_need_a_style_that_lists(assay: Callable[..., tuple[int, str]]
     assert "TASK@letters:rotated" in text
     code, text = assay("run", "--model", "dummy", "--tasks", "colours", "--style", "cloze", "--rotations")
     assert code != 0
-    assert "its prompt shows no choices" in text
+    assert "its prompt does not list the choices" in text
 
 
 def test_a_rotated_style_with_rotations_is_named_once(folder: Path) -> None:

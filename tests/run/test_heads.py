@@ -184,7 +184,7 @@ def test_python_tasks_are_asked() -> None:
 
 
 def test_a_task_without_a_format_is_refused(folder: Path) -> None:
-    with pytest.raises(ModelError, match="cannot answer generation requests.*no format is stated in the task"):
+    with pytest.raises(ModelError, match="cannot answer generation requests.*the task states no format"):
         evaluate(head(), ["free"], store=":memory:", include_path=folder)
 
 
@@ -234,7 +234,7 @@ def test_a_matrix_holds_heads_and_language_models(folder: Path) -> None:
     assert shown == {("plain", "stated"): 0.5, ("head", "stated"): 0.75}
     (gap,) = [gap for gap in matrix.gaps if gap.model == "head"]
     assert gap.task == "free"
-    assert "no format is stated" in gap.reason
+    assert "the task states no format" in gap.reason
 
 
 def test_a_run_of_a_head_is_rescored(folder: Path, tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_names_of_styles() -> None:
         ("letters:labels=", "unknown change"),
         ("letters:labels=I|I", "unknown change"),
         ("letters:labels=I|", "unknown change"),
-        ("cloze:rotated", "its prompt shows no choices"),
+        ("cloze:rotated", "its prompt does not list the choices"),
     ],
 )
 def test_wrong_names(text: str, message: str) -> None:
@@ -174,7 +174,7 @@ def test_a_path_with_a_colon(write_yaml: Write) -> None:
 
 def test_the_word_choices_shows_none(write_yaml: Write) -> None:
     path = write_yaml("mine.yaml", {"prompt": "No choices: {{question}}", "answer": "{{choice}}"})
-    with pytest.raises(UserError, match="shows no choices"):
+    with pytest.raises(UserError, match="does not list the choices"):
         find_style(f"{path}:rotated")
 
 

@@ -1,4 +1,4 @@
-"""A Python class of task code as a task: documents, questions and scores, in our words.
+"""Adapter from a Python task class, written for lm-eval, to the `Task` protocol.
 
 Takes the class and its file, satisfies the `Task` protocol. The class is made, and loads its data, when it is needed.
 """

@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 
 
 class Filter:
-    """Base class: gives back what it got."""
+    """Base class of filters; returns the answers unchanged."""
 
     def __init__(self, **kwargs: Any) -> None:
         pass

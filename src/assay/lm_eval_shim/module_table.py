@@ -1,4 +1,4 @@
-"""Which module of ours stands for which module of lm-eval."""
+"""Table of lm-eval's modules and the modules of ours that stand in for them."""
 
 from __future__ import annotations
 

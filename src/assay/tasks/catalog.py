@@ -28,7 +28,7 @@ LIBRARY = Path(__file__).parent / "library"
 PLUGINS = Registry("task", {}, "assay.tasks")
 _SKIPPED_FOLDERS = ("__pycache__", ".ipynb_checkpoints")
 _FORMAT = 1
-# Folders with fewer files are read as fast as remembered.
+# Reading a folder with fewer files is as fast as reading the cache.
 _MIN_CACHED_FILES = 200
 
 
@@ -95,12 +95,12 @@ class Catalog:
 
     @property
     def notices(self) -> list[str]:
-        """What is odd about the folders: files that cannot be read, names that are defined twice."""
+        """Problems of the folders: files that cannot be read, names that are defined twice."""
         unread = [f"task file left out: {fault}" for fault in self._index.broken]
         return unread + self._index.shadowed
 
     def select(self, pattern: str) -> list[str]:
-        """Names that a name or a wildcard pattern means; empty when there are none."""
+        """Names that match a name or a wildcard pattern; empty if none does."""
         if pattern in self.entries:
             return [pattern]
         if not any(mark in pattern for mark in "*?["):
@@ -135,7 +135,7 @@ def _add_root(index: _Index, root: Path, cache_folder: Path | None) -> None:
 
 # The files of a folder
 
-# What is remembered of a file: time, size, the files it includes, and what it defines (name, kind, output type, tags,
+# What is cached of a file: time, size, the files it includes, and what it defines (name, kind, output type, tags,
 # members), None for a file that only serves as an include. Plain lists, as they come out of JSON.
 Row = list[Any]
 
@@ -145,7 +145,7 @@ def index_folder(root: Path, cache_folder: Path | None) -> tuple[list[TaskEntry]
 
     Args:
         root: the folder.
-        cache_folder: folder in which to remember what was read; None for nowhere.
+        cache_folder: folder of the cache; None for no cache.
     """
     paths = sorted(task_files(str(root)), key=lambda path: path.replace(os.sep, "/"))
     cache_file = (
@@ -220,7 +220,7 @@ def _defined(rows: Mapping[str, Row]) -> Iterator[tuple[str, str, str, tuple[str
             yield path, name, kind, (output_type, tuple(tags), tuple(members))
 
 
-# Memory between runs
+# Cache between runs
 
 
 def _cache_file(root: Path, cache_folder: Path) -> Path:
@@ -228,7 +228,7 @@ def _cache_file(root: Path, cache_folder: Path) -> Path:
 
 
 def _read_cache(cache_file: Path) -> dict[str, Any]:
-    """What was remembered; nothing where the file is absent, damaged or another version's."""
+    """Cached rows; none if the cache file is absent, damaged or of another version."""
     try:
         data = json.loads(cache_file.read_text(encoding="utf-8"))
         rows = dict(data["rows"])
@@ -242,7 +242,7 @@ def _read_cache(cache_file: Path) -> dict[str, Any]:
 
 
 def _write_cache(cache_file: Path, rows: Mapping[str, Row]) -> None:
-    """Writes the memory, whole or not at all. An index that cannot be remembered is read again next time."""
+    """Writes the cache file atomically. An index that cannot be cached is read again in the next run."""
     includes = {path: _stamp(path) for row in rows.values() for path in row[1]}
     text = json.dumps({"format": [_FORMAT, __version__], "rows": rows, "includes": includes})
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Which examples stand before a document. A pure function of seed and the document's place.
+"""Few-shot samplers: which examples precede a document, as a pure function of seed and document index.
 
 lm-eval draws with one generator per task that walks over the documents in order. The draws here are the
 same, but they are kept by place, so that neither a limit nor a resumed or shuffled run changes them.
@@ -38,7 +38,7 @@ LM_EVAL_SAMPLERS = (DEFAULT, FIRST)
 
 
 def sampler_fault(name: str, where: str) -> Fault | None:
-    """What is wrong with the name of a sampler; None for one that there is."""
+    """Fault of an unknown sampler name; None for a known one."""
     if name in SAMPLERS:
         return None
     return Fault(where, f'unknown sampler "{name}"{did_you_mean(name, SAMPLERS)}', "one of " + ", ".join(SAMPLERS))
@@ -54,7 +54,7 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SamplerSettings:
-    """What samplers draw by.
+    """Settings of a sampler.
 
     Attributes:
         count: examples per document.
@@ -397,7 +397,7 @@ class CodeSampler:
 
 
 def too_few_examples(where: str, wanted: int, size: int, spare: int = 0) -> DataError:
-    """The error for a pool that is smaller than the number of examples asked for, and a spare one for the document."""
+    """Error for a pool with fewer rows than the examples needed, and one to spare for the document."""
     reserve = " and one to spare" if spare else ""
     needed = f"{plural(wanted, 'few-shot example')}{reserve} {verb(wanted + spare, 'is', 'are')} needed"
     return DataError(

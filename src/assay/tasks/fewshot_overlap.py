@@ -29,7 +29,7 @@ def is_same(row: Any, document: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LeakPolicy:
-    """What becomes of a document that is drawn among its own examples.
+    """Policy for a document that is drawn among its own examples.
 
     Attributes:
         replaces: whether another example is shown in its place; lm-eval shows the document.
@@ -72,7 +72,7 @@ class CheckedSampler:
         return self._checked(document_id)[1]
 
     def notes(self, document_id: int) -> tuple[str, ...]:
-        """What is odd about the examples of a document: `SHOWN`, `REPLACED` or nothing."""
+        """Notes on the examples of a document: `SHOWN`, `REPLACED` or none."""
         return self._checked(document_id)[2]
 
     def _checked(self, document_id: int) -> tuple[int, tuple[int, ...], tuple[str, ...]]:

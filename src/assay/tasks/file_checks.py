@@ -41,7 +41,7 @@ _ALIKE = 0.75
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What a check found."""
+    """Result of a check."""
 
     files: int
     tasks: int
@@ -157,7 +157,7 @@ def _misspelt_keys(file: TaskFile) -> Iterator[Fault]:
 
 
 def _unreachable_golds(file: TaskFile) -> list[Fault]:
-    """Right answers that can be none of the choices, of the documents and of the examples."""
+    """Right answers that cannot be one of the choices, of documents and of examples."""
     inner = file.data.get("fewshot_config")
     own = list(gold_faults(file, file.data, ()))
     return own + (list(gold_faults(file, inner, ("fewshot_config",))) if isinstance(inner, dict) else [])
@@ -259,7 +259,7 @@ class LoadReport:
     failures: tuple[Unbuilt, ...]
 
     def failed(self, kind: str) -> int:
-        """How many of a kind cannot be built."""
+        """Number of tasks or groups that cannot be built."""
         return sum(failure.kind == kind for failure in self.failures)
 
 

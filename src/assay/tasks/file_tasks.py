@@ -36,7 +36,7 @@ Refused = tuple[TaskFile, KeyPath, FunctionReference]
 
 @dataclass(frozen=True, slots=True)
 class FileSettings:
-    """What a run says about all task files.
+    """Settings of a run that apply to all task files.
 
     Attributes:
         options: what the run changes about tasks.
@@ -92,7 +92,7 @@ def file_tasks(file: TaskFile, wording: Wording, settings: FileSettings) -> File
 
 
 def expand(definitions: Sequence[TaskDefinition], transforms: Sequence[Transform]) -> list[TaskDefinition]:
-    """Some definitions after all transforms, in order."""
+    """Definitions after all transforms, applied in order."""
     found = list(definitions)
     for transform in transforms:
         found = [changed for definition in found for changed in transform(definition)]

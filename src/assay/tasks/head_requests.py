@@ -32,7 +32,7 @@ _SQUAD = ("squad_em", "squad_f1")
 
 
 def head_request_kind(question: Question, kinds: Collection[str]) -> str | None:
-    """The kind of request, of those that a model answers, by which a head is asked a question; None for none."""
+    """Request kind, of those that a model answers, that fits a question; None if none does."""
     if isinstance(question, SpanQuestion):
         wanted: tuple[str, ...] = (SpanExtraction.kind,)
     elif isinstance(question, LabelledText):
@@ -59,7 +59,7 @@ def _stripped(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def as_head_task(task: Task, kinds: Collection[str], metrics: Mapping[str, Collection[str]]) -> HeadTask | None:
-    """A task as a head is asked; None where it tells no format, or none of these kinds fits it.
+    """The task as requests to a head; None if it has no format, or none of these kinds fits it.
 
     Args:
         task: the task. Its first document tells the format of all.
@@ -78,7 +78,7 @@ def as_head_task(task: Task, kinds: Collection[str], metrics: Mapping[str, Colle
 
 
 def why_no_head_fits(task: Task, kinds: Collection[str]) -> str:
-    """Why no head of these kinds can be asked about a task."""
+    """Reason why no head of these kinds can answer a task."""
     question = _first_question(task)
     if question is None:
         return "the task states no format, and none was found in its prompts, so its head cannot be queried"
@@ -92,7 +92,7 @@ def _first_question(task: Task) -> Question | None:
 
 
 def _scoring(own: Scoring, kind: str, metrics: Mapping[str, Collection[str]]) -> tuple[Scoring, tuple[str, ...]]:
-    """How a head's answers are scored, and what the user must know of it."""
+    """Scoring of a head's answers, with caveats for the user."""
     if kind == SpanExtraction.kind:
         return _span_scoring(own), ()
     if own.process is not None:

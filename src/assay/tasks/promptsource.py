@@ -39,7 +39,7 @@ _CHOICES = "answer_choices"
 
 @dataclass(frozen=True, slots=True)
 class RenderedPrompt:
-    """A row as a template puts it.
+    """A row rendered by a template.
 
     Attributes:
         prompt: what is asked.
@@ -63,7 +63,7 @@ class RenderedPrompt:
 
 @dataclass(frozen=True, slots=True)
 class SkippedRow:
-    """Why a template does not put a row: what it renders is empty, which is its way to pass over a row, or it fails."""
+    """A row that a template skips: it renders to nothing, which is its way to skip a row, or it fails."""
 
     reason: str
     fails: bool = False
@@ -100,7 +100,7 @@ class PromptTemplate:
     where: str
 
     def render_row(self, row: Row) -> RenderedPrompt | SkippedRow:
-        """A row as this template puts it."""
+        """Renders a row."""
         if _CHOICES in row:
             return SkippedRow(f'the row has a column "{_CHOICES}", a name that the template itself uses', fails=True)
         guarded = {key: _guarded(value) for key, value in row.items()}

@@ -1,4 +1,4 @@
-"""The question in a prompt, where a task file does not state its parts.
+"""Detection of the question in a prompt, for task files that do not state its parts.
 
 They are found in the prompt that its templates make: what stands before the listed options, between "Question:" and
 "Answer:", and so on. What cannot be found is an error, never a guess.
@@ -77,8 +77,8 @@ def infer_classes(
         labels: what is scored after it.
         answer: place of the right one.
         where: the task, for errors.
-        asks_the_same: whether the words behind the last "Question:" are the same for all documents, so that they are
-            no part of what is to be classified.
+        has_fixed_question: whether the words behind the last "Question:" are the same for all documents and hence not
+            part of what is classified.
     """
     if _labels(labels):
         found = infer(prompt, labels, answer, where)

@@ -1,4 +1,4 @@
-"""Prompt styles: how a multiple-choice question is put, and what of each choice is scored.
+"""Prompt styles: how a multiple-choice question is worded, and what of each choice is scored.
 
 A style is data: a template of the prompt, a template of the answer. The built-in ones are those that benchmarks and
 papers use; a YAML file with the same keys is one of the user's own.
@@ -35,7 +35,7 @@ _SPAN_NAMES = ("question", "context")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """A way to put a question.
+    """A way to word a question.
 
     Attributes:
         name: short name.
@@ -162,7 +162,7 @@ _FILE = re.compile(r"(.+?\.ya?ml)((?::.*)?)\Z", re.DOTALL)
 
 
 def is_style(text: str) -> bool:
-    """Whether a text names a style that there is, whatever its changes."""
+    """Whether a text names a known style, whatever its changes."""
     file = _FILE.match(text)
     return Path(file[1]).expanduser().is_file() if file else text.split(":")[0] in (*STYLES, OWN)
 
@@ -278,7 +278,7 @@ def _template_faults(text: str, names: Sequence[str], where: str) -> list[Fault]
 
 @dataclass(frozen=True, slots=True)
 class StyledQuestion:
-    """A question as a style puts it: the prompt, each choice as it is scored, and the labels."""
+    """A question in a style: the prompt, each choice as it is scored, and the labels."""
 
     prompt: str
     answers: tuple[str, ...]
@@ -287,7 +287,7 @@ class StyledQuestion:
 
 @dataclass(frozen=True, slots=True)
 class PartNames:
-    """What a question and its parts are called, for styles that show it.
+    """Names of a question and its parts, for styles that show them.
 
     Attributes:
         task: the task's name.
@@ -313,7 +313,7 @@ def apply_style(
         style: the style.
         order: places of the choices, in the order in which they are shown.
         where: the task, for errors.
-        naming: what task and parts are called; None where the style does not show it.
+        part_names: names of task and parts; None if the style does not show them.
     """
     named = part_names or _NO_PART_NAMES
     texts = _without_blank(question.choices, style)

@@ -1,4 +1,4 @@
-"""Finds and reads what the names of a run mean: task files, groups, plugins, task objects and the user's own texts.
+"""Finds and reads what a run names: task files, groups, plugins, task objects and the user's own texts.
 
 Takes an item of the user's list and the catalog, gives a tree of nodes. What cannot be found or read is a node, too.
 """
@@ -35,7 +35,7 @@ _GROUP_KEYS = ("task", "group_alias", "aggregate_metric_list")
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How the user wants the questions of an item worded.
+    """The wording that the user requests for an item.
 
     Attributes:
         style: prompt style; None for the task's own prompt.
@@ -123,7 +123,7 @@ class TaskFinder:
         self._unknown = count()
 
     def find(self, item: Wanted) -> list[Node]:
-        """What an item of the user's list means."""
+        """Nodes of an item of the user's list."""
         if isinstance(item, str):
             return _tried(partial(self._find_text, item))
         return _tried(lambda: [ReadyNode((item,), Wording(_style(self._options.style)), is_given=True)])
@@ -186,7 +186,7 @@ class TaskFinder:
     def _entry(
         self, name: str, overrides: MemberOverrides, wording: Wording, above: tuple[str, ...] = ()
     ) -> list[Node]:
-        """What a name of the catalog means."""
+        """Nodes of a name in the catalog."""
         entry = self._catalog.entries[name]
         if entry.kind == "tag":
             members = entry.members

@@ -1,4 +1,4 @@
-"""What users type for a task that is not in the catalog: data files, folders, lm-eval's tasks and its `list`.
+"""Errors for names that are not in the catalog: data files, folders, lm-eval's tasks and its `list`.
 
 Takes the name and the catalog; gives an error whose advice works when pasted.
 """

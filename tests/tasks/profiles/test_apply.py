@@ -104,7 +104,7 @@ def test_a_task_without_a_rule_is_told(write_task: Write, select: Select) -> Non
 def test_a_free_answer_that_helm_asks_in_its_own_way_is_told(write_task: Write, select: Select) -> None:
     write_task("gsm8k")
     (line,) = select("gsm8k", "helm").notices
-    assert line.startswith('helm: HELM asks "Q: …", "A:"') and line.endswith("run as their files have them: gsm8k")
+    assert line.startswith('helm: HELM asks "Q: …", "A:"') and line.endswith("run as their files define them: gsm8k")
 
 
 def test_opencompass_leaves_out_questions_without_four_choices(write_task: Write, select: Select) -> None:
@@ -225,7 +225,7 @@ def test_examples_never_hold_the_document_itself(write_task: Write, select: Sele
     task = found.tasks[0]
     examples = [[item.fields["question"] for item in task.examples(task.documents()[place])] for place in (0, 1, 6)]
     assert examples == [["q1", "q2"], ["q0", "q2"], ["q0", "q1"]]
-    assert any("no split but the evaluated one has examples" in line for line in found.notices)
+    assert any("only the evaluated split has examples" in line for line in found.notices)
 
 
 def test_the_users_number_of_examples_wins(write_task: Write, select: Select) -> None:

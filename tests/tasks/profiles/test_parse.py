@@ -56,7 +56,7 @@ def test_the_first_rule_that_fits_counts(tmp_path: Path) -> None:
 
 
 def test_an_unknown_tool_has_near_names() -> None:
-    with pytest.raises(UserError, match='no tool "opencompas" .did you mean "opencompass"'):
+    with pytest.raises(UserError, match='unknown profile "opencompas" .did you mean "opencompass"'):
         make_spec("dummy", ["t"], like="opencompas")
 
 

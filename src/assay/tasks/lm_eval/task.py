@@ -141,7 +141,7 @@ class LmEvalTask:
         return LmEvalTask(replace(self.definition, scoring=scoring), self.options)
 
     def notices(self) -> list[str]:
-        """What is left out of documents, few-shot examples and training examples, and why."""
+        """Notices about documents, few-shot examples and training examples that are left out."""
         messages = [line for lines in self._skip_notices.values() for line in lines]
         if self.num_fewshot and self.definition.fewshot.listed:
             lack = listed_notice(self.definition.fewshot, self._all_examples(), self.num_fewshot)
@@ -352,7 +352,7 @@ class LmEvalTask:
         return []
 
     def _pool_origin(self) -> str:
-        """Where the pool's rows are from, in the same order of preference."""
+        """Origin of the pool's rows, in the same order of preference."""
         definition = self.definition
         if definition.fewshot.split is None and definition.fewshot.samples is not None:
             return "fewshot_config.samples"

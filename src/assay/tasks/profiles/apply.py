@@ -1,6 +1,6 @@
-"""Puts a task in the form that a profile gives it.
+"""Applies a profile to a task.
 
-Takes a definition and a profile, gives one definition per variant, each with its label, and what users must know.
+Takes a definition and a profile, gives one definition per variant, each with its label, and caveats.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SAME_RIGHT_CHOICE = (
 
 @dataclass(frozen=True, slots=True)
 class ProfileOverrides:
-    """What the user requests besides the profile, which wins over it.
+    """The user's own choices, which win over the profile's.
 
     Attributes:
         options: the run's options.
@@ -58,7 +58,7 @@ class Profiled:
         label: profile and variant, as they stand behind the task's name: `olmes-mcf`.
         variant: the variant's name.
         combines: whether the tool reports the best of the variants.
-        caveats: what users must know, without the task's name.
+        caveats: differences from the tool, without the task's name.
     """
 
     definition: TaskDefinition
@@ -70,7 +70,7 @@ class Profiled:
 
 
 def check_metrics(profile: Profile, metrics: Mapping[str, frozenset[str]]) -> None:
-    """Raises for metrics of a profile that there are not."""
+    """Raises for unknown metrics of a profile."""
     rules = [*profile.rules, *([profile.default] if profile.default else [])]
     faults = [
         Fault(
@@ -111,7 +111,7 @@ def profiled(
 
 
 def _unfit(definition: TaskDefinition, profile: Profile, rule: ProfileRule | None) -> str:
-    """Why a profile leaves a task as its file has it; empty where it does not."""
+    """Reason why a profile leaves a task as its file defines it; empty if it changes it."""
     is_choice = definition.output_type == "multiple_choice"
     if rule is None or not is_choice:
         own = f"{rule.unfit}; these tasks run as their files define them" if rule is not None and rule.unfit else ""
@@ -191,7 +191,7 @@ def _skip_other_choice_counts(definition: TaskDefinition, size: int) -> Callable
 
 
 def _changed(definition: TaskDefinition, profile: Profile, variant: Variant, options: TaskOptions) -> TaskDefinition:
-    """The definition with what the variant says of anything but style and metrics."""
+    """The definition with the variant's settings other than style and metrics."""
     changes: dict[str, Any] = {"description": variant.description, "format": variant.format}
     # The user's number of examples goes by the file's own, so that a file's 0 stays what it is.
     changes["num_fewshot"] = variant.num_fewshot if options.num_fewshot is None else None

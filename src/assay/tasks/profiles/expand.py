@@ -144,7 +144,7 @@ def _group_entry(name: str, alike: Sequence[ProfiledEntry], reports: bool) -> Pr
     pipelines = tuple(dict.fromkeys(pipeline for entry in alike for pipeline in entry.pipelines))
     first = alike[0]
     members = tuple(entry.own for entry in alike) if reports else ()
-    return ProfiledEntry(name, first.label, first.variant, first.combines, metrics, pipelines, members)
+    return replace(first, own=name, primary=metrics, pipelines=pipelines, members=members)
 
 
 def _group_metrics(

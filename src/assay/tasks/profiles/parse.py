@@ -29,7 +29,7 @@ _BALANCED_BY = ("text", "shown")
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way in which a tool asks a task. None stands for what the task's file says.
+    """One way in which a tool prompts and scores a task. None keeps the task file's value.
 
     Attributes:
         name: short name; empty where a rule has one way only.
@@ -76,7 +76,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class ProfileRule:
-    """What a tool does with the tasks of some names.
+    """A tool's rule for tasks whose names match some patterns.
 
     Attributes:
         match: patterns of task names; none for the default.

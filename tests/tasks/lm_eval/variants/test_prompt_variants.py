@@ -218,7 +218,7 @@ def test_a_group_in_two_prompts_is_two_groups(run: Callable[..., RunResult], wri
 
 
 def test_a_task_in_python_takes_no_prompts(tmp_path: Path, run: Callable[..., RunResult]) -> None:
-    with pytest.raises(UserError, match="is written in Python, so no other prompts"):
+    with pytest.raises(UserError, match="is written in Python, so other prompts"):
         evaluate("dummy", toy_choice_task(3), store=":memory:", prompts=tmp_path / "templates.yaml")
 
 

@@ -1,4 +1,4 @@
-"""Which examples a task of the lm-eval dialect shows: the sampler that its file or the run names, its labels."""
+"""Few-shot sampler of a task in the lm-eval dialect: named by its file or by the run, with its labels."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def with_sampler(definition: TaskDefinition, options: TaskOptions) -> TaskDefini
 
 
 def shares_split(definition: TaskDefinition, fewshot: FewshotDefinition) -> bool:
-    """Whether the examples come from the split that is asked about."""
+    """Whether the examples come from the evaluated split."""
     if fewshot.split is None and fewshot.samples is not None:
         return False
     splits = (fewshot.split, definition.training_split, definition.validation_split, definition.test_split)
@@ -94,7 +94,7 @@ def _holds(row: Row, columns: Mapping[str, Any]) -> bool:
 
 
 def listed_notice(fewshot: FewshotDefinition, pool: Sequence[Row], count: int) -> str:
-    """What users must know where a profile's own examples are not shown; empty where they are."""
+    """Notice for a profile whose own examples are not shown; empty if they are."""
     if fewshot.listed and fewshot.excludes:
         return f"examples come from the evaluated split, so {fewshot.sampler} chooses them, not the tool's list"
     places = listed_indices(fewshot, pool, count)
@@ -119,7 +119,7 @@ def _shown_labels(definition: TaskDefinition, pool: Sequence[Row], where: str) -
         try:
             return _answer(readers, deepcopy(row) if readers.has_code else row)
         except DataError:
-            return None  # without an answer, it comes last; should it be shown, its fault is told then
+            return None  # without an answer, it comes last; should it be shown, its fault is reported then
 
     if all(label(row) is None for row in pool):
         found = f"none of the {len(pool)} rows that examples come from has a right answer, which the balanced sampler needs"
@@ -128,7 +128,7 @@ def _shown_labels(definition: TaskDefinition, pool: Sequence[Row], where: str) -
 
 
 def _answer(readers: Readers, row: Row) -> str | None:
-    """The text of a row's right answer: the choice that it names, or what stands there itself."""
+    """Text of a row's right answer: the choice that it names, or its own text."""
     choices = readers.choices(row) if readers.choices is not None else []
     # Where there is one prompt per choice, the place of the right one stands in its text.
     answer: Any = readers.text(row) if choices else None

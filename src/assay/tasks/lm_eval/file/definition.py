@@ -89,7 +89,7 @@ class TaskDefinition:
         rotates: whether every question is asked in all rotations of its choices.
         questions: reads the question of a row, where the definition was put in a style.
         prompt: what the record says of the variant's prompt: `task` and `name` at least.
-        passes_over: why the prompt cannot put a row; None for a row that it puts. None where every row is asked.
+        skip_reason: gives the reason why a row is left out, None for a row that is not; None if no row is.
         windows: how whole texts are cut.
         example_limit: most tokens of an example, or of the question with its longest choice; None for no cut.
     """
@@ -146,7 +146,7 @@ class TaskDefinition:
 
     @property
     def evaluated_split(self) -> str:
-        """The split that is asked about: test, else validation. The schema makes sure that one exists."""
+        """The evaluated split: test, else validation. The schema ensures that one exists."""
         return self.test_split or self.validation_split or ""
 
 
@@ -243,7 +243,7 @@ def _fewshot(data: Mapping[str, Any], rendering: Rendering) -> FewshotDefinition
 
 
 def scoring_of(data: Mapping[str, Any], output_type: str) -> Scoring:
-    """What a file's `metric_list`, `filter_list` and `process_results` say."""
+    """Scoring by a file's `metric_list`, `filter_list` and `process_results`."""
     listed = data.get("metric_list")
     metrics = (
         tuple(map(_metric, expanded_entries(listed)))

@@ -1,4 +1,4 @@
-"""The key `format` of a task file: the kinds of it, their parts, and the faults of what a file says.
+"""The key `format` of a task file: its kinds, their parts, and the faults of a file's value.
 
 A format states a document's shape once, free of prompts; see docs/formats.md.
 """

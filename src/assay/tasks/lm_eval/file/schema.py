@@ -1,4 +1,4 @@
-"""What a task file may say: every key, its type, and the names it may use.
+"""Schema of task files: every key, its type, and the names it may use.
 
 Takes a merged task file, gives all its faults at once, each with file, line and key path.
 """
@@ -64,7 +64,7 @@ OUTPUT_TYPES = ("generate_until", "multiple_choice", "loglikelihood", "loglikeli
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """Names that the scoring room offers; handed in, because rooms on one floor do not know each other.
+    """Names that the scoring package offers; passed in, because tasks and scoring do not import each other.
 
     Attributes:
         metrics: metric → output types that it scores.
@@ -265,7 +265,7 @@ def group_faults(file: TaskFile) -> list[Fault]:
 
 
 def _code_faults(file: TaskFile) -> Iterator[Fault]:
-    """References to code that mean nothing, or stand where only plain data may stand."""
+    """Faults of references to code that name no module, or are used where only plain data is allowed."""
     for path, reference in references(file.data):
         if path[0] not in _MAYBE_CODE_KEYS and "class" not in file.data:
             found = f"names Python code ({reference})"

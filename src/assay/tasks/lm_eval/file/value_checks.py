@@ -43,7 +43,7 @@ def nearest(value: Any, expected: str) -> str:
 
 
 def advice(value: Any, expected: str) -> str:
-    """What to do about a value of the wrong kind, where its kind tells what was meant."""
+    """Advice for a value of the wrong type, where the type shows what was meant."""
     if isinstance(value, dict) and expected.startswith(("text", "a column")):
         is_template = bool(value) and all(item is None for item in value.values())
         return "Put a template in quotes: without them braces mean a mapping in YAML" if is_template else ""
@@ -100,13 +100,13 @@ COLUMN = KeySchema("a column or a template", is_type(str))
 def key_faults(
     file: TaskFile, keys: Mapping[str, KeySchema], data: Mapping[Any, Any], above: tuple[Any, ...]
 ) -> list[Fault]:
-    """Keys that there are not, and values that do not fit.
+    """Faults of unknown keys and of values that break their key's rule.
 
     Args:
         file: the file.
         keys: the rules.
         data: a mapping of the file.
-        above: the keys below which it stands.
+        above: the path of keys that leads to it.
     """
     faults = []
     for key, value in data.items():
@@ -273,7 +273,7 @@ def entry_fault(where: str, entry: Any, needed: tuple[str, ...], expected: str) 
 
 
 def metric_value_faults(file: TaskFile) -> Iterator[Fault]:
-    """Settings of metrics that cannot be."""
+    """Faults of invalid metric settings."""
     listed = file.data.get("metric_list")
     for number, entry in enumerate(listed if isinstance(listed, list) else ()):
         for key, value in entry.items() if isinstance(entry, dict) else ():
@@ -299,7 +299,7 @@ def plain_text_faults(where: str, key: str, text: str, columns: Collection[str])
 
 
 def group_part_faults(file: TaskFile) -> Iterator[Fault]:
-    """Members and aggregates of a group that are not as they should be."""
+    """Faults of a group's members and aggregates."""
     group, members = file.data.get("group"), file.data.get("task")
     if isinstance(group, list):
         hint = "To put tasks in several collections, list these under tag in each task's file"

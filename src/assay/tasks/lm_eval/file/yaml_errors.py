@@ -1,4 +1,4 @@
-"""What is wrong with a text that is not YAML, in words for the one who wrote it.
+"""Explanations of YAML syntax errors, for the author of the file.
 
 Takes the text and the parser's error, gives a fault at the line that must be mended, which is often not the line at
 which the parser gave up.
@@ -129,7 +129,7 @@ def _tab(trouble: _Trouble) -> _Diagnosis | None:
     return (
         trouble.line,
         "a tab is used for indentation",
-        "blanks",
+        "spaces",
         "Replace every tab at the start of a line with spaces",
     )
 

@@ -51,7 +51,7 @@ class FunctionReference:
 
 
 def references(value: Any, above: KeyPath = ()) -> Iterator[tuple[KeyPath, FunctionReference]]:
-    """Every reference to code in a task file's mapping, and where it stands."""
+    """Every reference to code in a task file's mapping, with its key path."""
     if isinstance(value, FunctionReference):
         yield above, value
     elif isinstance(value, dict):
@@ -64,7 +64,7 @@ def references(value: Any, above: KeyPath = ()) -> Iterator[tuple[KeyPath, Funct
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """Where a key stands."""
+    """File and line of a key."""
 
     file: Path
     line: int
@@ -96,7 +96,7 @@ class TaskFile:
         return f"{self.path}  {show_path(keys)}" if keys else str(self.path)
 
     def below(self, *keys: Any) -> dict[KeyPath, SourceLocation]:
-        """The places of what stands below a key, as if it were a file of its own."""
+        """Locations of everything below a key, with paths relative to it."""
         depth = len(keys)
         return {
             path[depth:]: place for path, place in self.places.items() if len(path) > depth and path[:depth] == keys
@@ -246,7 +246,7 @@ def _too_many(path: Path, advice: str) -> Fault:
 
 
 def _repeated(path: Path, node: yaml.Node | None) -> Iterator[Fault]:
-    """Keys that stand twice in one mapping. Every node is looked at once, however many aliases lead to it."""
+    """Keys given twice in one mapping. Every node is visited once, however many aliases lead to it."""
     waiting: list[tuple[yaml.Node, KeyPath]] = [(node, ())] if node is not None else []
     known: set[int] = set()
     while waiting:

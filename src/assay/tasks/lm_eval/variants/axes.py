@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import product
 
 from assay.core.errors import Fault, UserError
-from assay.core.specs import TaskOptions, VariationAxes
+from assay.core.specs import TaskOptions
 from assay.core.variance_axes import ORDER, SEED
 from assay.tasks.fewshot import CATWALK, FIRST
 from assay.tasks.lm_eval.build.fewshot_sampler import with_sampler
@@ -20,16 +20,13 @@ from assay.tasks.lm_eval.file.definition import TaskDefinition
 from assay.tasks.lm_eval.variants.style_variants import has_choices
 from assay.tasks.styles import find_style
 
-_NOTHING = VariationAxes()
 _GENERATED = "generate_until"
 _LISTING = "a prompt style that lists the choices"
 
 
 def varied(definition: TaskDefinition, options: TaskOptions) -> list[TaskDefinition]:
-    """The task in every combination; the task itself where nothing is varied. What cannot vary is an error."""
+    """The task in every combination of levels; raises if it cannot be varied so."""
     axes = options.axes
-    if axes == _NOTHING:
-        return [definition]
     faults = list(_faults(definition, options))
     if faults:
         raise UserError(*faults)

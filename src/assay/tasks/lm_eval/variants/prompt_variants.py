@@ -36,7 +36,7 @@ _Named = TypeVar("_Named", ListedPrompt, PromptTemplate)
 
 @dataclass(frozen=True, slots=True)
 class PromptOptions:
-    """Which prompts the user requests.
+    """The prompts that the user requests.
 
     Attributes:
         place: PromptSource's file or folder; None for what the task file says.
@@ -210,7 +210,7 @@ class _TemplateReader:
         return INVALID_GOLD if place is None else place
 
     def skip_reason(self, row: Row) -> str | None:
-        """Why the template does not put a row; None where it does."""
+        """Reason why the template skips a row; None if it does not."""
         found = self._rendered(row)
         if not isinstance(found, SkippedRow):
             return None

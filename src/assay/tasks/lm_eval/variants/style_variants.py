@@ -1,4 +1,4 @@
-"""A task of the lm-eval dialect in another prompt style: the same documents and examples, put another way.
+"""A task of the lm-eval dialect in another prompt style: the same documents and examples, worded differently.
 
 Takes a definition and a style, gives the definition that asks in this style. The question comes from the file's key
 `format`, or is found in the prompt that its own templates make.
