@@ -76,7 +76,7 @@ def test_empty_documents_are_left_out_and_counted(tmp_path: Path) -> None:
     assert "holds no documents" in fault(lines(tmp_path / "g.jsonl"))
 
 
-def test_a_document_names_its_line(tmp_path: Path) -> None:
+def test_a_document_has_its_line(tmp_path: Path) -> None:
     corpus = opened(lines(tmp_path / "e.jsonl", {"text": ""}, {"text": "b", "more": 1}))
     assert corpus.domains["e"][0].source == f"{tmp_path}/e.jsonl:2"
 

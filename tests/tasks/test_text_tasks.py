@@ -43,7 +43,7 @@ def test_empty_documents_are_counted_in_a_notice(tmp_path: Path) -> None:
     assert corpus.tasks[0].empty == 2
 
 
-def test_documents_are_asked_in_the_windows_of_the_run(tmp_path: Path) -> None:
+def test_documents_are_evaluated_in_the_windows_of_the_run(tmp_path: Path) -> None:
     (task,) = opened(lines(tmp_path / "e.jsonl", "b"), window=64, stride=16).tasks
     assert task.build(task.documents()[0]).requests == (RollingLoglikelihood("b", windows=Windows(64, 16)),)
     assert task.card.config["perplexity"] == {"window": 64, "stride": 16}
