@@ -13,7 +13,7 @@ from pathlib import Path
 
 from assay.options.specification import make_spec
 from assay.run.resolve import code_loader, known_names, open_catalog
-from assay.tasks.load_all import load_everything
+from assay.tasks.file_checks import load_everything
 
 
 def main() -> None:

@@ -203,14 +203,14 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     # questions
     "blue": (
         lambda: made(lambda row: Choose("q", ["red", "green"], "blue")),
-        'task mine, document 0: the answer "blue" is none of the choices; expected the place of the right choice, '
-        'counted from 0, or one of "red", "green"',
+        'task mine, document 0: the answer "blue" is not one of the choices; expected the index of the right choice, '
+        'from 0, or one of "red", "green"',
     ),
     "twins": (lambda: made(lambda row: Choose("q", ["a", "a"], "a")), 'the answer "a" is more than one of the choices'),
     "letters": (lambda: made(lambda row: Choose("q", "AB", 0)), "choices is 'AB', a str; expected a list of strings"),
     "numbers": (lambda: made(lambda row: Choose("q", [1, 2], 0)), "choices[0] is 1, an int; expected a string"),
     "no choices": (lambda: made(lambda row: Choose("q", [], 0)), "has the answer 0 and 0 choices"),
-    "beyond": (lambda: made(lambda row: Choose("q", ["a", "b"], 2)), "expected a place from 0 to 1"),
+    "beyond": (lambda: made(lambda row: Choose("q", ["a", "b"], 2)), "expected an index from 0 to 1"),
     "float": (lambda: made(lambda row: Choose("q", ["a", "b"], 1.0)), "answer is 1.0, a float"),
     "no answer": (lambda: made(lambda row: Choose("q", ["a", "b"], None)), "answer is None"),
     "no prompt": (lambda: made(lambda row: Choose(None, ["a"], 0)), "prompt is None; expected a string"),
@@ -250,7 +250,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "columns": (lambda: made(answer, rows=[{1: 2}]), "task mine, row 0: has the columns [1]"),
     "no brackets": (lambda: assay.task(answer), "rows is missing; expected task(name, rows, version, …)"),
     "no name": (lambda: assay.task("", rows=ROWS), "task(): name is empty"),
-    "not a function": (lambda: assay.task("a", rows=ROWS)(3), "stands above 3, an int; expected a function"),
+    "not a function": (lambda: assay.task("a", rows=ROWS)(3), "decorates 3, an int; expected a function"),
     "metric in task": (
         lambda: made(answer, metrics=[len]),
         "metrics[0] is a function (len); expected a string or a Met",

@@ -33,7 +33,7 @@ from assay.run.session import Session, run
 from assay.run.show import ShownDocument, show_documents
 from assay.store.store import StoreLocation, open_store, run_id, store_of_runs
 from assay.studies.analyses import loading_features, new_session, rescoring_features
-from assay.tasks.scoring_overrides import scoring_changes
+from assay.tasks.lm_eval.variants.scoring_overrides import scoring_changes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -105,7 +105,7 @@ def test_options_of_lm_eval_without_effect_are_taken_with_a_note(run: Cli) -> No
         (["--model_args", "pretrained"], "--model_args", '"pretrained" has no name'),
         (["--model_args", "sed=1"], "model_args", 'dummy has no "sed" (did you mean "seed"?)'),
         (["--gen_kwargs", "{"], "--gen_kwargs", "is not JSON"),
-        (["--num_fewshot", "50"], "num_fewshot", "50 few-shot examples are wanted, but the pool has 20 rows"),
+        (["--num_fewshot", "50"], "num_fewshot", "50 few-shot examples are needed, but the pool has 20 rows"),
     ],
 )
 def test_a_wrong_option_is_reported_in_one_line(run: Cli, words: list[str], where: str, what: str) -> None:

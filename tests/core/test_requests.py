@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from assay.core.requests import Instance, Loglikelihood
+from assay.core.errors import UserError
+from assay.core.requests import Instance, Loglikelihood, Windows
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,12 @@ def test_draws_of_a_request_are_for_the_same() -> None:
 
 def test_a_document_without_choices_has_one_question() -> None:
     assert Instance("t", 0, (Loglikelihood("", ""),)).part(0) == ("choice", "")
+
+
+def test_a_new_length_drops_the_stride() -> None:
+    own = Windows(512, 128)
+    assert own.changed(None, None) == own
+    assert own.changed(None, 64) == Windows(512, 64)
+    assert own.changed(100, None) == Windows(100)
+    with pytest.raises(UserError, match="more than the 512 tokens"):
+        own.changed(None, 600)

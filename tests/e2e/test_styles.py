@@ -233,7 +233,7 @@ def test_rotations_need_a_style_that_lists(assay: Callable[..., tuple[int, str]]
     assert "TASK@letters:rotated" in text
     code, text = assay("run", "--model", "dummy", "--tasks", "colours", "--style", "cloze", "--rotations")
     assert code != 0
-    assert "its prompt shows no choices" in text
+    assert "its prompt does not list the choices" in text
 
 
 def test_a_rotated_style_with_rotations_is_named_once(folder: Path) -> None:
@@ -242,5 +242,5 @@ def test_a_rotated_style_with_rotations_is_named_once(folder: Path) -> None:
 
 
 def test_an_unknown_style_of_a_run(folder: Path) -> None:
-    with pytest.raises(UserError, match=r'no style "leters" \(did you mean "letters"\?\)'):
+    with pytest.raises(UserError, match=r'unknown style "leters" \(did you mean "letters"\?\)'):
         run(folder, style="leters")

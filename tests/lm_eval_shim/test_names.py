@@ -11,9 +11,9 @@ from assay.lm_eval_shim import filter_classes as filters
 from assay.lm_eval_shim import metric_functions as metrics
 from assay.lm_eval_shim import samplers
 from assay.lm_eval_shim import text_functions as texts
-from assay.lm_eval_shim.instance_class import Instance
+from assay.lm_eval_shim.filter_classes import FILTERS, register_filter
 from assay.lm_eval_shim.module_table import SHIM
-from assay.lm_eval_shim.registration import FILTERS, register_filter
+from assay.lm_eval_shim.task_classes import Instance
 
 # What the Python files of lm-eval 0.4.13's task folder import, beside one another.
 IMPORTED = (

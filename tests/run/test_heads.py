@@ -113,8 +113,8 @@ def test_classes_found_in_prompts_are_evaluated_too(folder: Path) -> None:
     result = evaluate(model, ["found"], store=":memory:", include_path=folder)
     assert model.asked[0] == Classification("I liked it.", ("negative", "positive"))
     assert values(result) == {"acc": 0.75}
-    assert "found: a head's scores have no acc_norm: left out" in result.notices
-    assert "found: a head is shown no few-shot examples (1 were meant)" in result.notices
+    assert "found: a head's scores do not give acc_norm: left out" in result.notices
+    assert "found: a classifier head gets no few-shot examples (the task has 1)" in result.notices
 
 
 def test_classes_are_choices_for_a_head_that_chooses(folder: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_language_model_gets_the_usual_requests(folder: Path) -> None:
 def test_metrics_that_need_likelihoods_give_way_to_accuracy(folder: Path) -> None:
     result = evaluate(head(), ["stated"], store=":memory:", include_path=folder, metrics="acc_norm,acc_bytes")
     assert values(result) == {"acc": 0.75}
-    message = "stated: a head's scores have no acc_norm, acc_bytes: left out, acc is reported instead"
+    message = "stated: a head's scores do not give acc_norm, acc_bytes: left out, acc is reported instead"
     assert message in result.notices
 
 
@@ -184,13 +184,13 @@ def test_python_tasks_are_evaluated() -> None:
 
 
 def test_a_task_without_a_format_is_refused(folder: Path) -> None:
-    with pytest.raises(ModelError, match="cannot answer generation requests.*no format is stated in the task"):
+    with pytest.raises(ModelError, match="cannot answer generation requests.*the task states no format"):
         evaluate(head(), ["free"], store=":memory:", include_path=folder)
 
 
 def test_a_head_of_another_kind_is_refused(folder: Path) -> None:
     model = head("span")
-    with pytest.raises(ModelError, match="documents are texts with classes, which a head for span cannot be asked"):
+    with pytest.raises(ModelError, match="documents are texts with classes, which a head for span cannot answer"):
         evaluate(model, ["stated"], store=":memory:", include_path=folder)
     assert model.asked == []
 
@@ -215,7 +215,7 @@ def test_a_document_of_another_format_is_an_error() -> None:
     def toy(row: Mapping[str, Any]) -> Choose:
         return Choose(row["p"], row["c"], 0)
 
-    with pytest.raises(DataError, match="task toy, document 1: no question that can be put as choosing"):
+    with pytest.raises(DataError, match="task toy, document 1: no question for a choosing request"):
         evaluate(head(), [toy], store=":memory:")
 
 
@@ -234,7 +234,7 @@ def test_a_matrix_holds_heads_and_language_models(folder: Path) -> None:
     assert shown == {("plain", "stated"): 0.5, ("head", "stated"): 0.75}
     (gap,) = [gap for gap in matrix.gaps if gap.model == "head"]
     assert gap.task == "free"
-    assert "no format is stated" in gap.reason
+    assert "the task states no format" in gap.reason
 
 
 def test_a_run_of_a_head_is_rescored(folder: Path, tmp_path: Path) -> None:

@@ -126,11 +126,11 @@ def test_copies_of_the_document_are_drawn_around() -> None:
 
 
 def test_a_pool_too_small_is_an_error_with_advice() -> None:
-    with pytest.raises(DataError, match="task toy: 3 few-shot examples are wanted, but the pool has 2 rows"):
+    with pytest.raises(DataError, match="task toy: 3 few-shot examples are needed, but the pool has 2 rows"):
         sampler(rows([1, 2]), 3, 1, None).places(0)
     with pytest.raises(DataError, match="2 few-shot examples and one to spare .* 2 rows. Lower --num_fewshot"):
         sampler(rows([1, 2]), 2, 1, rows([9])).places(0)
-    with pytest.raises(DataError, match="2 few-shot examples are wanted, but the pool has 1 rows"):
+    with pytest.raises(DataError, match="2 few-shot examples are needed, but the pool has 1 row"):
         sampler(rows([1, 1, 1, 2]), 2, 1, rows([1])).places(0)
 
 
@@ -138,7 +138,7 @@ def test_first_takes_the_first_rows_without_the_document() -> None:
     pool = rows([1, 2, 3, 4])
     assert FirstSampler(pool, 2, None, "toy").places(0) == (0, 1)
     assert FirstSampler(pool, 2, pool.__getitem__, "toy").places(0) == (1, 2)
-    with pytest.raises(DataError, match="4 few-shot examples are wanted, but the pool has 3 rows"):
+    with pytest.raises(DataError, match="4 few-shot examples are needed, but the pool has 3 rows"):
         FirstSampler(pool, 4, pool.__getitem__, "toy").places(0)
 
 
@@ -174,7 +174,7 @@ def test_balanced_rows_without_an_answer_come_last() -> None:
 def test_balanced_examples_leave_the_document_out() -> None:
     sampler = balanced(["a", "b"], 1, excluded=lambda place: {"place": place, "label": "ab"[place]})
     assert [sampler.places(0), sampler.places(1)] == [(1,), (0,)]
-    with pytest.raises(DataError, match="2 few-shot examples are wanted, but the pool has 1"):
+    with pytest.raises(DataError, match="2 few-shot examples are needed, but the pool has 1"):
         balanced(["a", "b"], 2, excluded=lambda place: {"place": 0, "label": "a"}).places(0)
 
 
@@ -246,9 +246,9 @@ def test_a_document_that_is_in_the_pool_twice_is_not_an_example_of_itself(name: 
 def test_a_pool_of_just_as_many_rows_will_do_where_it_has_no_document(name: str) -> None:
     pool = rows([1, 2, 3])
     assert sorted(named(name, pool, 3).places(0)) == [0, 1, 2]
-    with pytest.raises(DataError, match="3 few-shot examples and one to spare are wanted, but the pool has 3"):
+    with pytest.raises(DataError, match="3 few-shot examples and one to spare are needed, but the pool has 3"):
         named(name, pool, 3, documents=pool).places(0)
-    with pytest.raises(DataError, match="2 few-shot examples are wanted, but the pool has 1"):
+    with pytest.raises(DataError, match="2 few-shot examples are needed, but the pool has 1"):
         named(name, rows([1, 1, 2]), 2, documents=rows([1])).places(0)
 
 
@@ -262,4 +262,4 @@ def test_an_unknown_sampler_is_reported_with_the_nearest_name() -> None:
     assert sampler_fault("fixed", "x") is None
     fault = sampler_fault("per_doc", "--fewshot_sampler")
     assert fault is not None
-    assert 'no sampler "per_doc" (did you mean "per_document"?)' in str(fault)
+    assert 'unknown sampler "per_doc" (did you mean "per_document"?)' in str(fault)

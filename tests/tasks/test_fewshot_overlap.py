@@ -123,7 +123,7 @@ def test_chosen_examples_without_a_spare_one_are_shown_and_counted(make_task: Ma
 
 def test_too_small_a_split_is_an_error_before_the_first_request(make_task: Make) -> None:
     task = make_task(ROWS[:3], TaskOptions(num_fewshot=3), **KEYS)
-    with pytest.raises(DataError, match="has 2 rows beside the document itself.*--like lm-eval shows"):
+    with pytest.raises(DataError, match="has 2 rows besides the document itself.*--like lm-eval shows"):
         task.build(task.documents()[0])
     assert make_task(ROWS[:3], TaskOptions(num_fewshot=3, like="lm-eval"), **KEYS).build(task.documents()[0])
 

@@ -134,8 +134,8 @@ def test_templates_are_checked_by_themselves_and_where_a_task_names_them(tmp_pat
     ("keys", "expected"),
     [
         ("doc_to_choice: ['{{a}}', '{{b}}']\ndoc_to_target: label\n", "doc_to_choice: lists the choice '{{a}}'"),
-        ("doc_to_choice: ['yes', 'no']\ndoc_to_target: 2\n", "doc_to_target: is 2; expected a place among 2 choices"),
-        ("doc_to_choice: ['1', '2']\ndoc_to_target: '{{label}}'\n", "a template's digits are read as a place"),
+        ("doc_to_choice: ['yes', 'no']\ndoc_to_target: 2\n", "doc_to_target: is 2; expected an index from 0 to 1"),
+        ("doc_to_choice: ['1', '2']\ndoc_to_target: '{{label}}'\n", "the digits of a template are read as an index"),
     ],
 )
 def test_right_answers_that_can_be_no_choice_are_found_without_data(tmp_path: Path, keys: str, expected: str) -> None:

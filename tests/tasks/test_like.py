@@ -94,5 +94,5 @@ def test_models_compute_as_lm_eval_does() -> None:
 
 
 def test_an_unknown_tool_is_reported() -> None:
-    with pytest.raises(UserError, match='no tool "lm-evl" .did you mean "lm-eval"'):
+    with pytest.raises(UserError, match='unknown profile "lm-evl" .did you mean "lm-eval"'):
         make_spec("dummy", ["t"], like="lm-evl")

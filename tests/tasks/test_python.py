@@ -150,7 +150,7 @@ def test_a_change_of_shape_is_reported_with_the_document() -> None:
 @pytest.mark.parametrize("answer", [2, -1])
 def test_an_answer_that_is_none_of_the_choices_is_reported(answer: int) -> None:
     task = PythonTask("t", ROWS, lambda row: assay.Choose("?", ["a", "b"], answer))
-    message = f"task t, document 0: has the answer {answer} and 2 choices; expected a place from 0 to 1"
+    message = f"task t, document 0: has the answer {answer} and 2 choices; expected an index from 0 to 1"
     with pytest.raises(DataError, match=message):
         task.build(task.documents()[0])
 

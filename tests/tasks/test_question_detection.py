@@ -281,7 +281,7 @@ def test_options_that_cannot_be_distinguished() -> None:
 
 
 def test_listed_options_that_are_not_the_choices() -> None:
-    assert "the choices are others" in refused("Which?\nA. red\nB. green\nAnswer:", ("crimson", "lime"), 0)
+    assert "the choices are different" in refused("Which?\nA. red\nB. green\nAnswer:", ("crimson", "lime"), 0)
 
 
 def test_counts_after_a_numbered_list() -> None:

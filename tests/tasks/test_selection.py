@@ -228,7 +228,7 @@ def test_a_task_in_two_groups_is_built_once(select: Callable[..., Selection], wr
 @pytest.mark.usefixtures("tasks")
 def test_a_task_wanted_in_two_ways_is_refused(select: Callable[..., Selection], write_yaml: Write) -> None:
     write_yaml("g.yaml", "group: g\ntask: [a]\nnum_fewshot: 1\n")
-    with pytest.raises(TaskFileError, match='the task "a" is wanted twice with different settings: num_fewshot'):
+    with pytest.raises(TaskFileError, match='the task "a" is requested twice with different settings: num_fewshot'):
         select("g", "a")
 
 
@@ -236,7 +236,7 @@ def test_a_task_wanted_in_two_ways_is_refused(select: Callable[..., Selection], 
 def test_a_group_wanted_in_two_ways_is_refused(select: Callable[..., Selection], write_yaml: Write) -> None:
     write_yaml("g.yaml", "group: g\ntask: [a]\n")
     write_yaml("h.yaml", "group: h\ntask: [g]\nrepeats: 2\n")
-    with pytest.raises(TaskFileError, match='the group "g" is wanted twice with different settings: repeats'):
+    with pytest.raises(TaskFileError, match='the group "g" is requested twice with different settings: repeats'):
         select("g", "h")
 
 
@@ -293,7 +293,7 @@ def test_another_name_and_changes_of_a_plugin_are_said(tmp_path: Path, write_yam
     assert made.stdout.decode().splitlines() == [
         "['towns']",
         'the task "acme/capitals" calls itself "towns" and is recorded under that name',
-        "towns: what its group says (num_fewshot) has no effect: it is written in Python",
+        "towns: the settings of its group (num_fewshot) have no effect, because it is written in Python",
     ], made.stderr.decode()
 
 

@@ -130,14 +130,14 @@ def test_names_of_styles() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("leters", 'no style "leters" (did you mean "letters"?)'),
-        ("", 'no style ""'),
-        ("letters:roman", '"roman" is no change of a style'),
-        ("letters:", '"" is no change of a style'),
-        ("letters:labels=", "is no change of a style"),
-        ("letters:labels=I|I", "is no change of a style"),
-        ("letters:labels=I|", "is no change of a style"),
-        ("cloze:rotated", "its prompt shows no choices"),
+        ("leters", 'unknown style "leters" (did you mean "letters"?)'),
+        ("", 'unknown style ""'),
+        ("letters:roman", 'unknown change "roman"'),
+        ("letters:", 'unknown change ""'),
+        ("letters:labels=", "unknown change"),
+        ("letters:labels=I|I", "unknown change"),
+        ("letters:labels=I|", "unknown change"),
+        ("cloze:rotated", "its prompt does not list the choices"),
     ],
 )
 def test_wrong_names(text: str, message: str) -> None:
@@ -174,7 +174,7 @@ def test_a_path_with_a_colon(write_yaml: Write) -> None:
 
 def test_the_word_choices_shows_none(write_yaml: Write) -> None:
     path = write_yaml("mine.yaml", {"prompt": "No choices: {{question}}", "answer": "{{choice}}"})
-    with pytest.raises(UserError, match="shows no choices"):
+    with pytest.raises(UserError, match="does not list the choices"):
         find_style(f"{path}:rotated")
 
 
@@ -185,9 +185,9 @@ def test_the_word_choices_shows_none(write_yaml: Write) -> None:
         ({"answer": None}, ["answer: is missing; expected a template"]),
         ({"prompt": 3}, ["prompt: is 3; expected a template"]),
         ({"prompt": "{{question"}, ["template does not parse"]),
-        ({"prompt": "{{quetsion}}"}, ['"quetsion" is unknown (did you mean "question"?)']),
-        ({"prompt": "{{choice}}"}, ['prompt: "choice" is unknown']),
-        ({"answer": "{{lable}}"}, ['"lable" is unknown (did you mean "label" or "labels"?)']),
+        ({"prompt": "{{quetsion}}"}, ['unknown name "quetsion" (did you mean "question"?)']),
+        ({"prompt": "{{choice}}"}, ['prompt: unknown name "choice"']),
+        ({"answer": "{{lable}}"}, ['unknown name "lable" (did you mean "label" or "labels"?)']),
         ({"answer": "same"}, ["answer: is the same for every choice"]),
         ({"delimiter": 1}, ["delimiter: is 1; expected text"]),
         ({"labels": "roman"}, ["labels: is 'roman'; expected letters, lower"]),

@@ -13,8 +13,7 @@ from assay.data.readers import ReadOptions, read
 from assay.options.parser import CommandLine
 from assay.options.specification import make_spec
 from assay.run.resolve import code_loader, known_names, open_catalog
-from assay.tasks.file_checks import CheckReport, check_paths, folders_of
-from assay.tasks.load_all import LoadReport, load_everything
+from assay.tasks.file_checks import CheckReport, LoadReport, check_paths, folders_of, load_everything
 
 
 def main(line: CommandLine) -> int:

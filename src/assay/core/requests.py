@@ -115,6 +115,14 @@ class Windows:
             found = f"is {self.stride}, more than the {self.length} tokens of a window: some would not be scored"
             raise UserError(Fault("stride", found, f"1 to {self.length}"))
 
+    def changed(self, length: int | None, stride: int | None) -> Windows:
+        """These windows with another length or stride; None leaves one as it is.
+
+        A stride goes with its length: under a shorter one it could leave tokens out, so a new length drops it.
+        """
+        own_stride = self.stride if length is None else None
+        return Windows(self.length if length is None else length, own_stride if stride is None else stride)
+
     def count_windows(self, tokens: int) -> int:
         """Number of windows for a text of so many scored tokens, if the model itself sets no length."""
         if self.length is None:

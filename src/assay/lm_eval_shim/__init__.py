@@ -1,4 +1,4 @@
-"""The names of lm-eval that Python code of task files imports, with our own meaning behind them.
+"""Stand-ins for the lm-eval modules that Python code of task files imports.
 
 Takes imports of task code, gives `SHIM`, which the loader of such code asks. May import: tasks, scoring, core.
 """

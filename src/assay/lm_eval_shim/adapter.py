@@ -1,4 +1,4 @@
-"""A Python class of task code as a task: documents, questions and scores, in our words.
+"""Adapter from a Python task class, written for lm-eval, to the `Task` protocol.
 
 Takes the class and its file, satisfies the `Task` protocol. The class is made, and loads its data, when it is needed.
 """
@@ -132,14 +132,14 @@ class ClassTask:
             return
         own = type(task).fewshot_context
         if not isinstance(task, ConfigurableTask) or own is not ConfigurableTask.fewshot_context:
-            found = f"{self._class.__name__} chooses its few-shot examples itself, so none can be named for it"
+            found = f"{self._class.__name__} chooses its few-shot examples itself, so no sampler can be set for it"
             raise UserError(Fault(self._file.where("class"), found, next="Leave out the task, or --fewshot_sampler"))
         is_answered = (
             task.config.doc_to_target is not None or type(task).doc_to_target is not ConfigurableTask.doc_to_target
         )
         if name == BALANCED and not is_answered:
-            found = f"{self._class.__name__} states no right answer, which balanced examples go by"
-            raise UserError(Fault(self._file.where("class"), found, "doc_to_target", "Take another sampler"))
+            found = f"{self._class.__name__} states no right answer, which the balanced sampler needs"
+            raise UserError(Fault(self._file.where("class"), found, "doc_to_target", "Choose another sampler"))
         task.sampler_name = name
 
     @cached_property
@@ -225,9 +225,7 @@ class ClassTask:
         if made.request_type == "generate_until":
             settings = generation_settings(arguments[1], self._options.sampling_seed, where)
             return Generation(_prompt(arguments[0]), settings.stop, settings.max_tokens, settings.sampling)
-        raise DataError(
-            Fault(where, "is not a kind of request", "loglikelihood, loglikelihood_rolling, generate_until")
-        )
+        raise DataError(Fault(where, "is not a request type", "loglikelihood, loglikelihood_rolling, generate_until"))
 
 
 def _prompt(context: Any) -> Prompt:

@@ -1,13 +1,14 @@
-"""`lm_eval.api.filter` and `lm_eval.filters.…`: filter classes that task code uses as they are or inherits from.
+"""`lm_eval.api.filter`, `lm_eval.filters.…` and `lm_eval.api.registry`: filter classes and their registration.
 
-A class maps the list of all questions at once; ours map the questions of one document. What they do is the same.
+Task code uses the classes as they are, inherits from them, and registers its own under names that task files use.
+lm-eval's classes map the answers to all questions at once; ours map those of one document, with the same result.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from assay.core.protocols import Filter as TaskFilter
 from assay.scoring.filters import draw_selection as selection
@@ -17,7 +18,7 @@ Row = Mapping[str, Any]
 
 
 class Filter:
-    """Base class: gives back what it got."""
+    """Base class of filters; returns the answers unchanged."""
 
     def __init__(self, **kwargs: Any) -> None:
         pass
@@ -123,3 +124,26 @@ class MapFilter(Filter):
 
     def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
         return _applied(text.map_values(self.mapping_dict, self.default_value), resps, docs)
+
+
+# Registration
+
+# Name → filter class, as task code has registered them.
+FILTERS: dict[str, Callable[..., Any]] = {}
+
+_Class = TypeVar("_Class", bound=type)
+
+
+def register_filter(*names: str) -> Callable[[_Class], _Class]:
+    """Makes a filter class known to task files under one or more names; the latest one wins."""
+
+    def keep(own: _Class) -> _Class:
+        FILTERS.update(dict.fromkeys(names, own))
+        return own
+
+    return keep
+
+
+def register_task(*names: str) -> Callable[[_Class], _Class]:
+    """Task classes are found through task files; the mark is accepted and does nothing."""
+    return lambda own: own

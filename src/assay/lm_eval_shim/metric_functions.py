@@ -13,13 +13,13 @@ def mean(arr: Sequence[float]) -> float:
 
 
 def nanmean(arr: Sequence[float]) -> float:
-    """Mean of what is a number; NaN when nothing is."""
+    """Mean of the values that are not NaN; NaN where there are none."""
     kept = [value for value in arr if not math.isnan(value)]
     return sum(kept) / len(kept) if kept else math.nan
 
 
 def median(arr: Sequence[Any]) -> Any:
-    """The value in the middle of the order; the upper one of two."""
+    """Median; the upper one of two middle values."""
     return sorted(arr)[len(arr) // 2]
 
 
@@ -29,7 +29,7 @@ def perplexity(items: Sequence[float]) -> float:
 
 
 def weighted_mean(items: Iterable[tuple[float, float]]) -> float:
-    """Sum of the first over sum of the second of all pairs."""
+    """Sum of the values over sum of the weights, of (value, weight) pairs."""
     values, weights = zip(*items, strict=True)
     return float(sum(values) / sum(weights))
 
@@ -40,7 +40,7 @@ def weighted_perplexity(items: Iterable[tuple[float, float]]) -> float:
 
 
 def bits_per_byte(items: Iterable[tuple[float, float]]) -> float:
-    """Bits that coding one byte takes."""
+    """Bits per byte, from (log-likelihood, bytes) pairs."""
     return -weighted_mean(items) / math.log(2)
 
 
@@ -69,7 +69,7 @@ def metric_max_over_ground_truths(
 
 
 def acc_all(items: Iterable[tuple[Any, Mapping[str, Any]]]) -> float:
-    """Share of questions of which every answer was judged right, over (judgement, document) pairs."""
+    """Share of questions whose answers are all judged correctly, over (judgement, document) pairs."""
     by_question: dict[tuple[Any, Any], list[bool]] = {}
     for judged, document in items:
         key = (document["idx"]["paragraph"], document["idx"]["question"])

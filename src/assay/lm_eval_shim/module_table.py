@@ -1,18 +1,18 @@
-"""Which module of ours stands for which module of lm-eval."""
+"""Table of lm-eval's modules and the modules of ours that stand in for them."""
 
 from __future__ import annotations
 
 from assay.lm_eval_shim.adapter import make_class_task
+from assay.lm_eval_shim.filter_classes import FILTERS
 from assay.lm_eval_shim.metric_functions import AGGREGATIONS
-from assay.lm_eval_shim.registration import FILTERS
 from assay.tasks.lm_eval.file.python_code import Shim
 
 _MODULES = {
     "lm_eval.utils": "assay.lm_eval_shim.text_functions",
     "lm_eval.api.filter": "assay.lm_eval_shim.filter_classes",
-    "lm_eval.api.instance": "assay.lm_eval_shim.instance_class",
+    "lm_eval.api.instance": "assay.lm_eval_shim.task_classes",
     "lm_eval.api.metrics": "assay.lm_eval_shim.metric_functions",
-    "lm_eval.api.registry": "assay.lm_eval_shim.registration",
+    "lm_eval.api.registry": "assay.lm_eval_shim.filter_classes",
     "lm_eval.api.samplers": "assay.lm_eval_shim.samplers",
     "lm_eval.api.task": "assay.lm_eval_shim.task_classes",
     "lm_eval.filters.extraction": "assay.lm_eval_shim.filter_classes",

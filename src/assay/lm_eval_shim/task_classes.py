@@ -1,4 +1,4 @@
-"""`lm_eval.api.task`: the classes that Python tasks inherit from.
+"""`lm_eval.api.task` and `lm_eval.api.instance`: the classes that Python tasks inherit from, and their requests.
 
 A subclass overrides what it wants to do itself; the rest follows its configuration, as a task file would.
 """
@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from assay.core.errors import DataError, Fault
 from assay.data.sources import SourceSpec, load_all
-from assay.lm_eval_shim.instance_class import Instance
 from assay.tasks.fewshot import DEFAULT, FIRST, SamplerSettings, make_sampler
 from assay.tasks.fewshot_overlap import CheckedSampler, LeakPolicy, is_same, other_indices
 from assay.tasks.lm_eval.build.fields import choices_reader, optional_reader, target_reader, text_reader
@@ -50,6 +50,34 @@ _DEFAULTS: dict[str, Any] = {
     "gen_prefix": None,
     "metadata": None,
 }
+
+
+@dataclass
+class Instance:
+    """One request of a document. Not frozen: task code may change what it made."""
+
+    request_type: str
+    doc: Any
+    arguments: Any
+    idx: int
+    metadata: tuple[Any, ...] = (None, None, None)
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The arguments, always as a tuple."""
+        return self.arguments if isinstance(self.arguments, tuple) else (self.arguments,)
+
+    @property
+    def task_name(self) -> Any:
+        return self.metadata[0]
+
+    @property
+    def doc_id(self) -> Any:
+        return self.metadata[1]
+
+    @property
+    def repeats(self) -> Any:
+        return self.metadata[2]
 
 
 # Folder of the task file whose class is being made; relative data files are looked for beside it.

@@ -25,7 +25,7 @@ def general_detokenize(string: str) -> str:
 
 
 def weighted_f1_score(items: Sequence[tuple[Any, Any]]) -> float:
-    """F1 over (right, picked) pairs, the mean over labels weighted by how often each is right."""
+    """F1 over (gold, predicted) pairs, averaged over labels weighted by their support."""
     require("sklearn", "weighted_f1_score")
     from sklearn.metrics import f1_score
 

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 from assay.core.arguments import parse_arguments
 from assay.core.call_checks import checked
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.requests import LONGEST_WINDOWS
 from assay.core.specs import ModelSettings, RunSpec, Seeds, SubsamplingOptions, VariationAxes
 from assay.core.training import FINETUNE, FIT_KEYS, FitSpec, parse_fit_spec
 from assay.options.option import filled
 from assay.options.table import Settings, setting_options
 from assay.options.training import training_settings
-from assay.tasks.corpora import resolve_windows
 from assay.tasks.fewshot import sampler_fault
 from assay.tasks.lm_eval.build.generation_settings import LENGTH_NAMES
 from assay.tasks.lm_eval.variants.prompt_variants import ALL_PROMPTS
+from assay.tasks.lm_eval.variants.scoring_overrides import scoring_changes
 from assay.tasks.profiles.parse import find_profile
-from assay.tasks.scoring_overrides import scoring_changes
 from assay.tasks.styles import OWN, find_style
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def make_spec(model: str, tasks: str | Sequence[str], **settings: Unpack[Setting
     _check_subsampling(settings)
     values = {"model": model, "tasks": (tasks,) if isinstance(tasks, str) else tuple(tasks)}
     spec: RunSpec = filled(RunSpec, {**values, **_plain_fields(settings), **_computed_fields(settings)})
-    resolve_windows(spec.options.texts)
+    LONGEST_WINDOWS.changed(spec.options.texts.window, spec.options.texts.stride)  # raises for a stride too long
     if spec.settings != ModelSettings():
         _check_model_settings(spec.settings)
     return spec
@@ -160,7 +160,7 @@ def _computed_fields(settings: Settings) -> dict[str, Any]:
         "like": _like(settings.get("like")),
         "samples": chosen,
         "style": style,
-        "scoring": scoring_changes(settings.get("metrics"), settings.get("scoring")),
+        "scoring": _scoring(settings),
         "prompts": _prompts(settings.get("prompts")),
         "fewshot_sampler": _sampler(settings.get("fewshot_sampler")),
         "axes": _axes(settings, seeds),
@@ -216,6 +216,12 @@ def _sampler(name: str | None) -> str | None:
     if fault is not None:
         raise UserError(fault)
     return name
+
+
+def _scoring(settings: Settings) -> dict[str, Any]:
+    """Scoring overrides of the run; empty where it names neither metrics nor a scoring file."""
+    metrics, scoring = settings.get("metrics"), settings.get("scoring")
+    return {} if metrics is None and scoring is None else scoring_changes(metrics, scoring)
 
 
 def _prompts(place: str | Path | None) -> str | None:

@@ -19,9 +19,9 @@ from assay.core.specs import LM_EVAL, RunSpec, Scoring
 from assay.guard.time_limit import keep_limit_timer
 from assay.run.plan import RequestKeys, find_keys
 from assay.tasks.clusters import cluster_reader
-from assay.tasks.corpora import TextTask
 from assay.tasks.lm_eval.build.instances import INVALID_GOLD
 from assay.tasks.lm_eval.file.value_checks import template_choices
+from assay.tasks.text_tasks import TextTask
 
 # Scorers that look for the index of the right choice, and the one that reads a choice's label from generated text.
 _SHAPES = ("multiple_choice", "rotated_choice", "label_scores", "generate_until")

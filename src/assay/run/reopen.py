@@ -33,10 +33,10 @@ from assay.run.session import Session
 from assay.scoring.document_scorer import DocumentScorer
 from assay.store.run_records import RunRecord
 from assay.store.store import Store, default_path
-from assay.tasks.corpora import MARK
-from assay.tasks.lm_eval.variants.metric_changes import ALL
+from assay.tasks.lm_eval.variants.scoring_overrides import ALL
 from assay.tasks.profiles.expand import BestOfVariants
 from assay.tasks.selection import Selection, Wanted
+from assay.tasks.text_tasks import MARK
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,13 +46,13 @@ from assay.scoring.registry import FILTERS, METRICS, metric_definition
 from assay.scoring.required_packages import check_loaded, scoring_needs
 from assay.store.store import Store
 from assay.tasks.catalog import Catalog
-from assay.tasks.corpora import KIND, TextTask, resolve_windows
 from assay.tasks.head_requests import HEAD_KEY, HeadTask, as_head_task, why_no_head_fits
 from assay.tasks.lm_eval.file.python_code import CodeLoader, Consent, Shim, consent
 from assay.tasks.lm_eval.file.schema import KnownNames
-from assay.tasks.lm_eval.variants.metric_changes import ALL, changed_scoring
+from assay.tasks.lm_eval.variants.scoring_overrides import ALL, changed_scoring
 from assay.tasks.profiles.expand import BestOfVariants
 from assay.tasks.selection import Selection, Wanted, select_tasks
+from assay.tasks.text_tasks import KIND, TextTask
 
 _AFTER_FILE_NAME = re.compile(r"(\.ya?ml)@.*$")
 # lm-eval's output type of a task → the kind of its requests. A task for a head has the kind itself.
@@ -413,7 +413,7 @@ class WindowedTask(_WrappedTask):
 
 def windowed_tasks(tasks: Sequence[Task], texts: TextOptions) -> tuple[Task, ...]:
     """The tasks of a run that says how texts are cut. Those of task files and of texts have it already."""
-    windows = resolve_windows(texts)
+    windows = LONGEST_WINDOWS.changed(texts.window, texts.stride)
     if windows == LONGEST_WINDOWS:
         return tuple(tasks)
     if not any(task.card.kind == KIND for task in tasks):

@@ -1,4 +1,4 @@
-"""What is asked: task definitions, their data, prompts and few-shot examples.
+"""Tasks: definitions, prompts, few-shot examples and instances.
 
 Takes names and options, gives tasks that build documents into instances. May import: core.
 """

@@ -1,23 +1,61 @@
-"""Which tasks, groups and tags there are, and where each is defined.
+"""The catalog: which tasks, groups and tags exist, and which file defines each.
 
-Takes folders of task files (the shipped library first) and plugins, gives an index by name. Files that
-cannot be read are kept with their fault, so that nothing disappears in silence.
+Takes folders of task files (the shipped library first) and plugins, gives an index by name. A file that cannot be read
+is listed with its fault. What large folders define is cached between runs: a file is read again only when its
+time or size, or those of a file it includes, have changed.
 """
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-from assay.core.errors import Fault, UserError
+from assay.core.atomic_files import atomic_write, private_folder
+from assay.core.errors import Fault, TaskFileError, UserError
 from assay.core.registry import Registry
-from assay.tasks.catalog_index import TaskEntry, index_folder
+from assay.core.version import __version__
+from assay.tasks.lm_eval.file.yaml_reader import TopLevelKeyReader
 
 LIBRARY = Path(__file__).parent / "library"
 PLUGINS = Registry("task", {}, "assay.tasks")
+_SKIPPED_FOLDERS = ("__pycache__", ".ipynb_checkpoints")
+_FORMAT = 1
+# Reading a folder with fewer files is as fast as reading the cache.
+_MIN_CACHED_FILES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEntry:
+    """A name that can be run.
+
+    Attributes:
+        name: the name.
+        kind: `task`, `group`, `tag` or `plugin`.
+        file: the defining file; None for tags and plugins.
+        output_type: the request shape of a task.
+        tags: the tags of a task.
+        members: task names of a tag; member names of a group.
+    """
+
+    name: str
+    kind: str
+    file: str | None = None
+    output_type: str = ""
+    tags: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path | None:
+        """The defining file as a path; made when asked for, as there may be many thousand entries."""
+        return None if self.file is None else Path(self.file)
 
 
 @dataclass(slots=True)
@@ -57,12 +95,12 @@ class Catalog:
 
     @property
     def notices(self) -> list[str]:
-        """What is odd about the folders: files that cannot be read, names that are defined twice."""
+        """Problems of the folders: files that cannot be read, names that are defined twice."""
         unread = [f"task file left out: {fault}" for fault in self._index.broken]
         return unread + self._index.shadowed
 
     def select(self, pattern: str) -> list[str]:
-        """Names that a name or a wildcard pattern means; empty when there are none."""
+        """Names that match a name or a wildcard pattern; empty if none does."""
         if pattern in self.entries:
             return [pattern]
         if not any(mark in pattern for mark in "*?["):
@@ -93,3 +131,121 @@ def _add_root(index: _Index, root: Path, cache_folder: Path | None) -> None:
             index.shadowed.append(f'the tag "{tag}" of {root} replaces the earlier one')
         if earlier_kind in (None, "tag"):
             index.entries[tag] = TaskEntry(tag, "tag", members=tuple(sorted(members)))
+
+
+# The files of a folder
+
+# What is cached of a file: time, size, the files it includes, and what it defines (name, kind, output type, tags,
+# members), None for a file that only serves as an include. Plain lists, as they come out of JSON.
+Row = list[Any]
+
+
+def index_folder(root: Path, cache_folder: Path | None) -> tuple[list[TaskEntry], list[Fault]]:
+    """The entries of a folder and the faults of its unreadable files.
+
+    Args:
+        root: the folder.
+        cache_folder: folder of the cache; None for no cache.
+    """
+    paths = sorted(task_files(str(root)), key=lambda path: path.replace(os.sep, "/"))
+    cache_file = (
+        _cache_file(root, cache_folder) if cache_folder is not None and len(paths) >= _MIN_CACHED_FILES else None
+    )
+    known = _read_cache(cache_file) if cache_file is not None else {"rows": {}, "includes": {}}
+    changed = {path for path, stamp in known["includes"].items() if _stamp(path) != stamp}
+    rows, faults = _rows(paths, known["rows"], changed)
+    if cache_file is not None and (changed or rows != known["rows"]):
+        _write_cache(cache_file, rows)
+    return [TaskEntry(name, kind, path, *rest) for path, name, kind, rest in _defined(rows)], faults
+
+
+def task_files(root: str) -> Iterator[str]:
+    """All task files below a folder."""
+    for folder, inner, names in os.walk(root):
+        inner[:] = [name for name in inner if name not in _SKIPPED_FOLDERS]
+        yield from (f"{folder}{os.sep}{name}" for name in names if name.endswith(".yaml"))
+
+
+def _stamp(path: str) -> list[int] | None:
+    """A file's time and size; None when it is not there."""
+    try:
+        stat = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return None
+    return [stat.st_mtime_ns, stat.st_size]
+
+
+def _rows(paths: Iterable[str], known: Mapping[str, Row], changed: set[str]) -> tuple[dict[str, Row], list[Fault]]:
+    """A row per file: the known one where nothing has changed, else a new one."""
+    reader = TopLevelKeyReader()
+    rows: dict[str, Row] = {}
+    faults: list[Fault] = []
+    for path in paths:
+        stamp, row = _stamp(path), known.get(path)
+        if row is None or row[0] != stamp or (changed and not changed.isdisjoint(row[1])):
+            try:
+                data, includes = reader.top_level_keys(path)
+            except TaskFileError as error:
+                faults.extend(error.faults)
+                continue
+            row = [stamp, list(includes), _definition(data)]
+        rows[path] = row
+    return rows, faults
+
+
+def _definition(data: Mapping[str, Any]) -> list[Any] | None:
+    """What a file defines: name, kind, output type, tags, members."""
+    if "group" in data and "class" not in data:
+        members = data.get("task")
+        listed = members if isinstance(members, list) else []
+        return [str(data["group"]), "group", "", [], [_member_name(member) for member in listed]]
+    if not isinstance(data.get("task"), str):
+        return None
+    tags = data.get("tag") or []
+    tags = [tags] if isinstance(tags, str) else tags
+    kept = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+    return [data["task"], "task", str(data.get("output_type", "generate_until")), kept, []]
+
+
+def _member_name(member: Any) -> str:
+    if isinstance(member, dict):
+        return str(member.get("group") or member.get("task"))
+    return str(member)
+
+
+def _defined(rows: Mapping[str, Row]) -> Iterator[tuple[str, str, str, tuple[str, tuple[str, ...], tuple[str, ...]]]]:
+    for path, (_, _, definition) in rows.items():
+        if definition is not None:
+            name, kind, output_type, tags, members = definition
+            yield path, name, kind, (output_type, tuple(tags), tuple(members))
+
+
+# Cache between runs
+
+
+def _cache_file(root: Path, cache_folder: Path) -> Path:
+    return cache_folder / f"{sha256(str(root.resolve()).encode('utf-8', 'surrogateescape')).hexdigest()[:24]}.json"
+
+
+def _read_cache(cache_file: Path) -> dict[str, Any]:
+    """Cached rows; none if the cache file is absent, damaged or of another version."""
+    try:
+        data = json.loads(cache_file.read_text(encoding="utf-8"))
+        rows = dict(data["rows"])
+        if data["format"] == [_FORMAT, __version__] and all(
+            type(row) is list and len(row) == 3 for row in rows.values()
+        ):
+            return {"rows": rows, "includes": dict(data["includes"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return {"rows": {}, "includes": {}}
+
+
+def _write_cache(cache_file: Path, rows: Mapping[str, Row]) -> None:
+    """Writes the cache file atomically. An index that cannot be cached is read again in the next run."""
+    includes = {path: _stamp(path) for row in rows.values() for path in row[1]}
+    text = json.dumps({"format": [_FORMAT, __version__], "rows": rows, "includes": includes})
+    with suppress(OSError):
+        private_folder(cache_file.parent)
+        with atomic_write(cache_file) as stream:
+            stream.write(text)

@@ -1,4 +1,4 @@
-"""Which documents of a task belong together: those on one passage, variants of one item.
+"""Clusters of a task's documents: those on one passage, variants of one item.
 
 Takes the column or template that a task's key `cluster` or the run names, gives a reader of a document's cluster.
 Where nobody names one, a column of texts or ids that several documents share tells it as well.
@@ -42,7 +42,7 @@ _ID_NAME = re.compile(
 def cluster_reader(
     card: TaskCard, documents: Sequence[Document], wanted: str | None
 ) -> Callable[[Document], str] | None:
-    """Reads the cluster of a document; None where the documents of the task stand for themselves.
+    """Reader of a document's cluster; None if the documents of the task are independent.
 
     A document without a value is a cluster of its own.
 
@@ -87,7 +87,7 @@ def shared_column(documents: Sequence[Document]) -> str | None:
 
 
 def group_value(value: Any) -> str | int | None:
-    """What a column says of a document's group; None where it says nothing."""
+    """Value of a column as a group; None if it names no group."""
     return value if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "" else None
 
 
@@ -115,7 +115,7 @@ def _first(item: tuple[int, Any]) -> int:
 
 
 def _groups(values: Sequence[Any]) -> int:
-    """How many different values a column has; 0 where few documents share theirs, or many the same."""
+    """Number of different values in a column; 0 if few documents share one, or many share the same."""
     try:
         every: Counter[Any] = Counter(values)
     except TypeError:  # lists and the like among them

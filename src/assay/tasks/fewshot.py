@@ -1,4 +1,4 @@
-"""Which examples stand before a document. A pure function of seed and the document's place.
+"""Few-shot samplers: which examples precede a document, as a pure function of seed and document index.
 
 lm-eval draws with one generator per task that walks over the documents in order. The draws here are the
 same, but they are kept by place, so that neither a limit nor a resumed or shuffled run changes them.
@@ -18,6 +18,7 @@ from itertools import chain, islice
 from typing import Any, Protocol
 
 from assay.core.errors import DataError, Fault, did_you_mean
+from assay.core.plural import plural, verb
 
 Row = Mapping[str, Any]
 # The right answer of a row as text; None where it has none.
@@ -37,10 +38,10 @@ LM_EVAL_SAMPLERS = (DEFAULT, FIRST)
 
 
 def sampler_fault(name: str, where: str) -> Fault | None:
-    """What is wrong with the name of a sampler; None for one that there is."""
+    """Fault of an unknown sampler name; None for a known one."""
     if name in SAMPLERS:
         return None
-    return Fault(where, f'no sampler "{name}"{did_you_mean(name, SAMPLERS)}', "one of " + ", ".join(SAMPLERS))
+    return Fault(where, f'unknown sampler "{name}"{did_you_mean(name, SAMPLERS)}', "one of " + ", ".join(SAMPLERS))
 
 
 class Sampler(Protocol):
@@ -53,7 +54,7 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SamplerSettings:
-    """What samplers draw by.
+    """Settings of a sampler.
 
     Attributes:
         count: examples per document.
@@ -396,12 +397,13 @@ class CodeSampler:
 
 
 def too_few_examples(where: str, wanted: int, size: int, spare: int = 0) -> DataError:
-    """The error for a pool that is smaller than the number of examples asked for, and a spare one for the document."""
+    """Error for a pool with fewer rows than the examples needed, and one to spare for the document."""
     reserve = " and one to spare" if spare else ""
+    needed = f"{plural(wanted, 'few-shot example')}{reserve} {verb(wanted + spare, 'is', 'are')} needed"
     return DataError(
         Fault(
             where,
-            f"{wanted} few-shot examples{reserve} are wanted, but the pool has {size} rows",
+            f"{needed}, but the pool has {plural(size, 'row')}",
             next="Lower --num_fewshot or name a larger fewshot_split",
         )
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import DataError, Fault
+from assay.core.plural import plural, verb
 from assay.tasks.fewshot import Row, Sampler, SamplerSettings
 
 # Notes of an instance: its prompt shows the document with its answer; another example stands in its place.
@@ -28,7 +29,7 @@ def is_same(row: Any, document: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LeakPolicy:
-    """What becomes of a document that is drawn among its own examples.
+    """Policy for a document that is drawn among its own examples.
 
     Attributes:
         replaces: whether another example is shown in its place; lm-eval shows the document.
@@ -71,7 +72,7 @@ class CheckedSampler:
         return self._checked(document_id)[1]
 
     def notes(self, document_id: int) -> tuple[str, ...]:
-        """What is odd about the examples of a document: `SHOWN`, `REPLACED` or nothing."""
+        """Notes on the examples of a document: `SHOWN`, `REPLACED` or none."""
         return self._checked(document_id)[2]
 
     def _checked(self, document_id: int) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
@@ -111,7 +112,8 @@ class CheckedSampler:
 
 def _too_few(settings: SamplerSettings, size: int) -> DataError:
     """The error for a split with too few rows beside the document."""
-    found = f"{settings.count} few-shot examples are wanted, but the split has {size} rows beside the document itself"
+    needed = f"{plural(settings.count, 'few-shot example')} {verb(settings.count, 'is', 'are')} needed"
+    found = f"{needed}, but the split has {plural(size, 'row')} besides the document itself"
     advice = "Lower --num_fewshot or name a larger fewshot_split; --like lm-eval shows the document among its examples"
     return DataError(Fault(settings.where, found, next=advice))
 

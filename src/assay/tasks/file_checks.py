@@ -1,6 +1,7 @@
 """Checks task files without their data: every fault of every file at once.
 
-Takes files or folders, gives how many files were looked at and all their faults, each with file, line and key.
+Takes files or folders, gives how many files were looked at and all their faults, each with file, line and key. Where
+code may run, every task and group is also built, code included.
 
 A check is stricter than a run. A run refuses what cannot work. A check also tells slips: what lm-eval accepts and its
 own tree contains, but nobody means, such as a key given twice or `high_is_better` among a metric's settings.
@@ -18,15 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, UserError
-from assay.tasks.catalog import Catalog
-from assay.tasks.catalog_index import TaskEntry, task_files
+from assay.core.specs import TaskOptions
+from assay.tasks.catalog import Catalog, TaskEntry, task_files
 from assay.tasks.lm_eval.file.code_outline import missing_code_faults, registered_filters
 from assay.tasks.lm_eval.file.groups import GroupDefinition, Member, MemberOverrides, define_group, unknown_member
+from assay.tasks.lm_eval.file.python_code import CodeLoader
 from assay.tasks.lm_eval.file.schema import KnownNames, base_faults, column_faults, group_faults, task_faults
 from assay.tasks.lm_eval.file.value_checks import GENERATION_KEYS, gold_faults
 from assay.tasks.lm_eval.file.yaml_reader import TaskFile, read_task_file
 from assay.tasks.lm_eval.variants.prompt_variants import templates_path
 from assay.tasks.promptsource import read_templates
+from assay.tasks.selection import select_tasks
 
 # Keys that the reader itself understands, and what becomes of every other one.
 _METRIC_KEYS = ("metric", "aggregation", "higher_is_better", "hf_evaluate"), "goes to the metric as it is"
@@ -38,7 +41,7 @@ _ALIKE = 0.75
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What a check found."""
+    """Result of a check."""
 
     files: int
     tasks: int
@@ -154,7 +157,7 @@ def _misspelt_keys(file: TaskFile) -> Iterator[Fault]:
 
 
 def _unreachable_golds(file: TaskFile) -> list[Fault]:
-    """Right answers that can be none of the choices, of the documents and of the examples."""
+    """Right answers that cannot be one of the choices, of documents and of examples."""
     inner = file.data.get("fewshot_config")
     own = list(gold_faults(file, file.data, ()))
     return own + (list(gold_faults(file, inner, ("fewshot_config",))) if isinstance(inner, dict) else [])
@@ -233,3 +236,51 @@ def _is_inline(group: GroupDefinition, member: Member) -> bool:
     if member.is_group:
         return "task" in member.changes.data
     return "dataset_path" in member.changes.data or "dataset_path" in group.changes.data
+
+
+# Building what the files define
+
+
+@dataclass(frozen=True, slots=True)
+class Unbuilt:
+    """A task or group that cannot be built, and why."""
+
+    name: str
+    kind: str
+    faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """How many tasks and groups there are, and those that cannot be built."""
+
+    tasks: int
+    groups: int
+    failures: tuple[Unbuilt, ...]
+
+    def failed(self, kind: str) -> int:
+        """Number of tasks or groups that cannot be built."""
+        return sum(failure.kind == kind for failure in self.failures)
+
+
+def load_everything(paths: Sequence[Path], catalog: Catalog, names: KnownNames, code: CodeLoader) -> LoadReport:
+    """Builds what the files below some paths define.
+
+    Args:
+        paths: files and folders.
+        catalog: the index that holds them.
+        names: metrics, filters and aggregations that there are.
+        code: imports the code that they name.
+    """
+    roots = [path.resolve() for path in paths]
+    counts: Counter[str] = Counter()
+    failures = []
+    for entry in catalog.entries.values():
+        if entry.path is None or not any(entry.path.resolve().is_relative_to(root) for root in roots):
+            continue
+        counts[entry.kind] += 1
+        try:
+            select_tasks([entry.name], catalog, TaskOptions(), names, code)
+        except UserError as error:
+            failures.append(Unbuilt(entry.name, entry.kind, error.faults))
+    return LoadReport(counts["task"], counts["group"], tuple(failures))

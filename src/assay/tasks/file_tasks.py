@@ -1,7 +1,7 @@
-"""From a task file to its tasks: check, define, then expand by a list of transforms.
+"""From a task file to its tasks: check, define, then expand by the transforms that the run asks for.
 
-A transform takes a definition and gives one or more: the task in a style, in a profile's variants, with other metrics,
-at every level of what the run varies.
+A transform takes a definition and gives one or more: the task in a style, with other metrics, at every level of what
+the run varies. A profile's variants come first; each brings its own style and metrics.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, UserError
 from assay.core.protocols import Task
-from assay.core.specs import TaskOptions
+from assay.core.specs import TaskOptions, VariationAxes
 from assay.tasks.lm_eval.file.definition import TaskDefinition, define
 from assay.tasks.lm_eval.file.python_code import CodeLoader, Shim, bind
 from assay.tasks.lm_eval.file.schema import KnownNames, task_faults
 from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, KeyPath, TaskFile, references
 from assay.tasks.lm_eval.task import LmEvalTask
 from assay.tasks.lm_eval.variants.axes import varied
-from assay.tasks.lm_eval.variants.metric_changes import rescored
 from assay.tasks.lm_eval.variants.prompt_variants import ALL_PROMPTS, PromptOptions, in_prompts
+from assay.tasks.lm_eval.variants.scoring_overrides import rescored
 from assay.tasks.lm_eval.variants.style_variants import in_style
-from assay.tasks.profiles.apply import ProfileOverrides
-from assay.tasks.profiles.expand import ProfileApplier
-from assay.tasks.styles import find_style
+from assay.tasks.profiles.apply import Profiled, ProfileOverrides
+from assay.tasks.profiles.expand import task_variants
+from assay.tasks.profiles.parse import Profile
+from assay.tasks.styles import Style, find_style
 from assay.tasks.task_tree import Wording
 
 Transform = Callable[[TaskDefinition], list[TaskDefinition]]
@@ -35,28 +36,36 @@ Refused = tuple[TaskFile, KeyPath, FunctionReference]
 
 @dataclass(frozen=True, slots=True)
 class FileSettings:
-    """What a run says about all task files.
+    """Settings of a run that apply to all task files.
 
     Attributes:
         options: what the run changes about tasks.
-        names: metrics, filters and aggregations that there are.
+        names: known metrics, filters and aggregations.
         code: imports the Python code that task files name.
-        profile: applies the run's profile, if it names one.
+        profile: the conventions of the tool that the run follows; None for those of the task files.
     """
 
     options: TaskOptions
     names: KnownNames
     code: CodeLoader
-    profile: ProfileApplier
+    profile: Profile | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FileTasks:
-    """The tasks of a file, or why there are none."""
+    """The tasks of a file, or the reasons why it has none.
+
+    Attributes:
+        tasks: its tasks.
+        errors: its faults.
+        refused: Python code that it names and that may not run.
+        profiled: its definitions as the run's profile puts them, before the run's own variation.
+    """
 
     tasks: tuple[Task, ...] = ()
     errors: tuple[UserError, ...] = ()
     refused: tuple[Refused, ...] = ()
+    profiled: tuple[Profiled, ...] = ()
 
 
 def file_tasks(file: TaskFile, wording: Wording, settings: FileSettings) -> FileTasks:
@@ -73,15 +82,17 @@ def file_tasks(file: TaskFile, wording: Wording, settings: FileSettings) -> File
         if file.data.get("class") is not None and make_task is not None:
             return FileTasks((make_task(bound["class"], file, settings.options),))
         definitions = _define(file, bound, wording, settings)
+        profiled = _in_profile(definitions, wording, settings)
+        definitions = [item.definition for item in profiled] or definitions
         definitions = expand(definitions, transforms(wording, settings))
         tasks = [LmEvalTask(definition, settings.options) for definition in definitions]
-        return FileTasks(tuple(task.share_rows_with(tasks[0]) for task in tasks))
+        return FileTasks(tuple(task.share_rows_with(tasks[0]) for task in tasks), profiled=profiled)
     except UserError as error:
         return FileTasks(errors=(error,))
 
 
 def expand(definitions: Sequence[TaskDefinition], transforms: Sequence[Transform]) -> list[TaskDefinition]:
-    """Some definitions after all transforms, in order."""
+    """Definitions after all transforms, applied in order."""
     found = list(definitions)
     for transform in transforms:
         found = [changed for definition in found for changed in transform(definition)]
@@ -89,23 +100,44 @@ def expand(definitions: Sequence[TaskDefinition], transforms: Sequence[Transform
 
 
 def transforms(wording: Wording, settings: FileSettings) -> list[Transform]:
-    """The transforms of a run, in order. A profile has a style and metrics of its own, under the user's."""
+    """The transforms that a run asks for, in order. A profile has put a task in a style, with its metrics, already."""
     options, metrics = settings.options, settings.names.metrics
-    overrides = ProfileOverrides(options, wording.is_chosen, wording.style)
-    worded: list[Transform] = [
-        lambda definition: [in_style(definition, wording.style)],
-        lambda definition: [rescored(definition, options.scoring, metrics)],
-    ]
-    if settings.profile.is_named:
-        worded = [partial(settings.profile.variants, overrides=overrides)]
-    return [*worded, partial(varied, options=options)]
+    found: list[Transform] = []
+    if settings.profile is None:
+        found.append(lambda definition: [_with_style(definition, wording.style)])
+    if settings.profile is None and options.scoring:
+        found.append(lambda definition: [rescored(definition, options.scoring, metrics)])
+    if options.axes != VariationAxes():
+        found.append(partial(varied, options=options))
+    return found
+
+
+def _with_style(definition: TaskDefinition, style: Style | None) -> TaskDefinition:
+    """The definition in the run's style, or in the prompt that follows from its format where its file has none."""
+    return definition if style is None and definition.has_prompt else in_style(definition, style)
+
+
+def _in_profile(
+    definitions: Sequence[TaskDefinition], wording: Wording, settings: FileSettings
+) -> tuple[Profiled, ...]:
+    """The definitions in the variants of the run's profile; none where it follows none."""
+    if settings.profile is None:
+        return ()
+    overrides = ProfileOverrides(settings.options, wording.is_chosen, wording.style)
+    return tuple(
+        item
+        for definition in definitions
+        for item in task_variants(definition, settings.profile, overrides, settings.names.metrics)
+    )
 
 
 def _with_prompts(file: TaskFile, options: TaskOptions) -> TaskFile:
     """A task file with the run's prompts in place of its own."""
     if options.prompts == ALL_PROMPTS and file.data.get("prompts") is None:
-        found = f'the task "{file.data.get("task")}" names no prompts (a key prompts: in its file)'
-        raise UserError(Fault("--prompts all", found, "prompts of its own", "Name a templates.yaml: --prompts PATH"))
+        found = f'the file of the task "{file.data.get("task")}" has no key prompts'
+        raise UserError(
+            Fault("--prompts all", found, "a task file that lists prompts", "Name a templates.yaml: --prompts PATH")
+        )
     if options.prompts in (None, ALL_PROMPTS):
         return file
     return file.changed({"prompts": options.prompts}, {})
@@ -125,8 +157,8 @@ def _define(file: TaskFile, bound: Mapping[str, Any], wording: Wording, settings
         data = _with_table_names({**named, **changed}, settings.code.shim)
         return define(task, data, settings.code.may_draw())
 
-    definitions = in_prompts(file, PromptOptions.of(settings.options, wording.prompt), defined)
-    if definitions is not None:
+    if file.data.get("prompts") is not None:
+        definitions = in_prompts(file, PromptOptions.of(settings.options, wording.prompt), defined)
         _check_one_wording(file, wording, settings.profile)
         return definitions
     if wording.prompt is not None:
@@ -134,12 +166,15 @@ def _define(file: TaskFile, bound: Mapping[str, Any], wording: Wording, settings
     return [defined(file)]
 
 
-def _check_one_wording(file: TaskFile, wording: Wording, profile: ProfileApplier) -> None:
+def _check_one_wording(file: TaskFile, wording: Wording, profile: Profile | None) -> None:
     """Refuses prompts together with a style or profile, which word the question too."""
-    other = "a prompt style" if wording.style is not None else "a profile" if profile.has_rules else ""
+    has_rules = profile is not None and profile.has_rules
+    other = "a prompt style" if wording.style is not None else "a profile" if has_rules else ""
     if other:
-        found = f"its prompts and {other} both say how a question is put"
-        raise UserError(Fault(f"task {file.data['task']}", found, "one of the two", f"Leave {other} or prompts out"))
+        found = f"its prompts and {other} both word the question"
+        raise UserError(
+            Fault(f"task {file.data['task']}", found, "one of the two", f"Leave out the prompts or {other}")
+        )
 
 
 def _with_table_names(data: Mapping[str, Any], shim: Shim) -> Mapping[str, Any]:

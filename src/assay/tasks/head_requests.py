@@ -32,7 +32,7 @@ _SQUAD = ("squad_em", "squad_f1")
 
 
 def head_request_kind(question: Question, kinds: Collection[str]) -> str | None:
-    """The kind of request, of those that a model answers, by which a head is asked a question; None for none."""
+    """Request kind, of those that a model answers, that fits a question; None if none does."""
     if isinstance(question, SpanQuestion):
         wanted: tuple[str, ...] = (SpanExtraction.kind,)
     elif isinstance(question, LabelledText):
@@ -59,7 +59,7 @@ def _stripped(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def as_head_task(task: Task, kinds: Collection[str], metrics: Mapping[str, Collection[str]]) -> HeadTask | None:
-    """A task as a head is asked; None where it tells no format, or none of these kinds fits it.
+    """The task as requests to a head; None if it has no format, or none of these kinds fits it.
 
     Args:
         task: the task. Its first document tells the format of all.
@@ -73,17 +73,17 @@ def as_head_task(task: Task, kinds: Collection[str], metrics: Mapping[str, Colle
     labels = _stripped(question.labels) if isinstance(question, LabelledText) else ()
     scoring, caveats = _scoring(task.scoring, kind, metrics)
     if task.card.num_fewshot:
-        caveats += (f"a head is shown no few-shot examples ({task.card.num_fewshot} were meant)",)
+        caveats += (f"a classifier head gets no few-shot examples (the task has {task.card.num_fewshot})",)
     return HeadTask(task, kind, labels, scoring, caveats)
 
 
 def why_no_head_fits(task: Task, kinds: Collection[str]) -> str:
-    """Why no head of these kinds can be asked about a task."""
+    """Reason why no head of these kinds can answer a task."""
     question = _first_question(task)
     if question is None:
-        return "no format is stated in the task, and none was found in its prompts, by which its head could be asked"
+        return "the task states no format, and none was found in its prompts, so its head cannot be queried"
     heads = ", ".join(sorted(kinds))
-    return f"the task's documents are {_NAMES[type(question)]}, which a head for {heads} cannot be asked"
+    return f"the task's documents are {_NAMES[type(question)]}, which a head for {heads} cannot answer"
 
 
 def _first_question(task: Task) -> Question | None:
@@ -92,7 +92,7 @@ def _first_question(task: Task) -> Question | None:
 
 
 def _scoring(own: Scoring, kind: str, metrics: Mapping[str, Collection[str]]) -> tuple[Scoring, tuple[str, ...]]:
-    """How a head's answers are scored, and what the user must know of it."""
+    """Scoring of a head's answers, with caveats for the user."""
     if kind == SpanExtraction.kind:
         return _span_scoring(own), ()
     if own.process is not None:
@@ -102,7 +102,7 @@ def _scoring(own: Scoring, kind: str, metrics: Mapping[str, Collection[str]]) ->
         spec for spec in own.metrics if spec.function is None and _SCORES in metrics.get(family_of(spec.name), ())
     )
     lost = [spec.name for spec in own.metrics if spec not in kept]
-    message = f"a head's scores have no {', '.join(lost)}: left out{'' if kept else ', acc is reported instead'}"
+    message = f"a head's scores do not give {', '.join(lost)}: left out{'' if kept else ', acc is reported instead'}"
     return Scoring(_SCORES, kept or (MetricSpec("acc"),)), (message,) if lost else ()
 
 
@@ -148,7 +148,7 @@ class HeadTask:
         request = None if question is None else head_request(question, self.kind)
         if question is None or request is None:
             where = f"task {document.task}, document {document.id}"
-            found = f"no question that can be put as {self.kind} was found in it"
+            found = f"no question for a {self.kind} request was found in it"
             raise DataError(Fault(where, found, "the same format in all documents", "State it with a key format:"))
         gold, target = _right(question)
         choices = () if isinstance(request, SpanExtraction) else _choices(request)

@@ -1,4 +1,4 @@
-"""From questions, answers and examples to a prompt: one text, or a conversation.
+"""Prompt assembly: from questions, answers and examples to one text or a conversation.
 
 A prompt is a row of pieces (role, text, delimiter behind it). The rules for white space at the seams
 are those of the lm-eval task format, so that prompts agree character for character.
@@ -23,7 +23,7 @@ class PromptPiece:
 
 @dataclass(frozen=True, slots=True)
 class Delimiters:
-    """What stands between a question and its answer, and after an example."""
+    """Delimiters between a question and its answer, and after an example."""
 
     target: str = " "
     example: str = "\n\n"

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ _CHOICES = "answer_choices"
 
 @dataclass(frozen=True, slots=True)
 class RenderedPrompt:
-    """A row as a template puts it.
+    """A row rendered by a template.
 
     Attributes:
         prompt: what is asked.
@@ -63,7 +63,7 @@ class RenderedPrompt:
 
 @dataclass(frozen=True, slots=True)
 class SkippedRow:
-    """Why a template does not put a row: what it renders is empty, which is its way to pass over a row, or it fails."""
+    """A row that a template skips: it renders to nothing, which is its way to skip a row, or it fails."""
 
     reason: str
     fails: bool = False
@@ -100,11 +100,9 @@ class PromptTemplate:
     where: str
 
     def render_row(self, row: Row) -> RenderedPrompt | SkippedRow:
-        """A row as this template puts it."""
+        """Renders a row."""
         if _CHOICES in row:
-            return SkippedRow(
-                f'the row has a column "{_CHOICES}", which the template cannot tell from its own', fails=True
-            )
+            return SkippedRow(f'the row has a column "{_CHOICES}", a name that the template itself uses', fails=True)
         guarded = {key: _guarded(value) for key, value in row.items()}
         try:
             choices = self._choices(guarded, row)
@@ -114,7 +112,7 @@ class PromptTemplate:
         except UserError as error:
             return SkippedRow(error.faults[0].found, fails=True)
         if len(parts) > 2:
-            return SkippedRow(f"it renders {len(parts)} parts where prompt and target are two", fails=True)
+            return SkippedRow(f"it renders {len(parts)} parts instead of two (prompt and target)", fails=True)
         if not parts[0]:
             return SkippedRow("the prompt is empty for them")
         if len(parts) == 1 or not parts[1]:
@@ -166,7 +164,8 @@ def _most_frequent(items: Iterable[Any]) -> list[Any]:
     return [item for item, count in counts.items() if count == max(counts.values())]
 
 
-def _make_environment() -> GuardedEnvironment:
+@cache
+def _environment() -> GuardedEnvironment:
     environment = make_environment()
     environment.filters["choice"] = _choice
     environment.filters["most_frequent"] = _most_frequent
@@ -175,12 +174,9 @@ def _make_environment() -> GuardedEnvironment:
     return environment
 
 
-_ENVIRONMENT = _make_environment()
-
-
 @lru_cache(maxsize=1024)
 def _compiled(text: str) -> Template:
-    return _ENVIRONMENT.from_string(text)
+    return _environment().from_string(text)
 
 
 # Files

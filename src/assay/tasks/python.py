@@ -247,11 +247,11 @@ def right_choice_index(question: Choose, where: str) -> int:
     if isinstance(answer, str):
         if choices.count(answer) == 1:
             return choices.index(answer)
-        found = "is none of the choices" if answer not in choices else "is more than one of the choices"
-        expected = f"the place of the right choice, counted from 0, or one of {shown_list(choices)}"
+        found = "is not one of the choices" if answer not in choices else "is more than one of the choices"
+        expected = f"the index of the right choice, from 0, or one of {shown_list(choices)}"
         raise DataError(Fault(where, f'the answer "{answer}" {found}', expected))
     if not 0 <= answer < len(choices):
-        expected = f"a place from 0 to {len(choices) - 1}" if choices else "some choices"
+        expected = f"an index from 0 to {len(choices) - 1}" if choices else "some choices"
         raise DataError(Fault(where, f"has the answer {answer} and {len(choices)} choices", expected))
     return int(answer)
 
@@ -305,7 +305,9 @@ def task(
 
     def wrap(ask: Callable[[Row], Question]) -> PythonTask:
         if not callable(ask):
-            raise ArgumentError(Fault("task()", f"stands above {shown(ask)}", "a function that makes a row a question"))
+            raise ArgumentError(
+                Fault("task()", f"decorates {shown(ask)}", "a function that turns a row into a question")
+            )
         return PythonTask(name, rows, ask, version, wanted, filters)
 
     return wrap

@@ -1,4 +1,4 @@
-"""The question in a prompt, where a task file does not state its parts.
+"""Detection of the question in a prompt, for task files that do not state its parts.
 
 They are found in the prompt that its templates make: what stands before the listed options, between "Question:" and
 "Answer:", and so on. What cannot be found is an error, never a guess.
@@ -31,7 +31,7 @@ _TAILS = (
 _LIST_HEAD = re.compile(r"(?:\A|\r?\n)[ \t]*(?:Answer )?(?:choices|options)[ \t]*[:：]\s*\Z", re.IGNORECASE)
 
 _LETTERS = (string.ascii_uppercase, string.ascii_lowercase)
-_NUMBERS = tuple(str(n) for n in range(1, 100))
+_NUMBERS = tuple(map(str, range(1, 100)))
 _CLOSING = r"[)\].:）．：、]"
 # What may stand before an option whose text is known: a dash, a letter, a number.
 _MARK = rf"(?:[-*•–]|[(\[（]?\w{{1,3}}{_CLOSING})"
@@ -77,8 +77,8 @@ def infer_classes(
         labels: what is scored after it.
         answer: place of the right one.
         where: the task, for errors.
-        asks_the_same: whether the words behind the last "Question:" are the same for all documents, so that they are
-            no part of what is to be classified.
+        has_fixed_question: whether the words behind the last "Question:" are the same for all documents and hence not
+            part of what is classified.
     """
     if _labels(labels):
         found = infer(prompt, labels, answer, where)
@@ -276,7 +276,7 @@ def _by_texts(body: str, texts: tuple[str, ...], where: str) -> _Found:
                 return _LIST_HEAD.sub("", body[: found.start()]), plain, True
     listed = _marked(body, string.ascii_uppercase[: len(texts)], _LINE, _LINE) if 1 < len(texts) <= 26 else None
     if listed is not None and not _problem(listed[1], True):
-        problem = f"the prompt ends with a list of {len(texts)} options, but the choices are others: {list(texts)!r}"
+        problem = f"the prompt ends with a list of {len(texts)} options, but the choices are different: {list(texts)!r}"
         raise DataError(Fault(where, problem, "the listed options, or their labels", _ADVICE))
     return body, texts, False
 

@@ -14,14 +14,25 @@ from assay.core.errors import Fault, TaskFileError, UnknownName, UserError
 from assay.core.protocols import Task
 from assay.core.specs import GroupSpec, TaskOptions, VariationAxes
 from assay.tasks.catalog import Catalog
-from assay.tasks.corpora import TextTask
 from assay.tasks.file_tasks import FileSettings, FileTasks, file_tasks
 from assay.tasks.lm_eval.file.python_code import CodeLoader, Consent, Shim, refusals
 from assay.tasks.lm_eval.file.schema import KnownNames
-from assay.tasks.profiles.expand import BestOfVariants, ProfileApplier
-from assay.tasks.profiles.parse import find_profile
+from assay.tasks.profiles.apply import check_metrics
+from assay.tasks.profiles.expand import (
+    PYTHON_TASK,
+    BestOfVariants,
+    Caveat,
+    ProfiledEntry,
+    ProfiledGroup,
+    best_of_variants,
+    group_variants,
+    profile_notices,
+    task_entries,
+)
+from assay.tasks.profiles.parse import Profile, find_profile
 from assay.tasks.styles import find_style
 from assay.tasks.task_tree import ErrorNode, FileNode, GroupNode, Node, ReadyNode, TaskFinder, Wanted, Wording, walk
+from assay.tasks.text_tasks import TextTask
 
 __all__ = ["Selection", "Wanted", "select_tasks"]
 
@@ -37,8 +48,8 @@ class Selection:
     Attributes:
         tasks: the tasks, in the order of the user's list.
         groups: its groups, members before the groups that hold them.
-        combined: what is reported as the best of its variants.
-        notices: what the user must know about the selection.
+        combined: tasks and groups that are reported as the best of their variants.
+        notices: messages to the user about the selection.
     """
 
     tasks: tuple[Task, ...]
@@ -60,49 +71,92 @@ def select_tasks(
         wanted: names, patterns, paths or tasks.
         catalog: what the names mean.
         options: what the run changes about tasks.
-        names: metrics, filters and aggregations that there are.
+        names: known metrics, filters and aggregations.
         code: imports the Python code that task files name; None to run none.
     """
-    tool = find_profile(options.like) if options.like is not None else None
-    profile = ProfileApplier(names.metrics, tool)
+    profile = _profile(options, names)
     settings = FileSettings(options, names, code or CodeLoader(Consent(), Shim()), profile)
     finder = TaskFinder(catalog, options)
     nodes = walk([node for item in wanted for node in finder.find(item)])
-    built, groups = _build(nodes, settings)
-    _raise_errors(nodes, built, catalog.include_path)
-    tasks = {task.card.name: task for found in reversed(built.values()) for task in found.tasks}
-    ordered = dict.fromkeys(task.card.name for found in built.values() for task in found.tasks)
+    built = _build(nodes, settings)
+    _raise_errors(nodes, built.files, catalog.include_path)
+    tasks = {task.card.name: task for found in reversed(built.files.values()) for task in found.tasks}
+    ordered = dict.fromkeys(task.card.name for found in built.files.values() for task in found.tasks)
     if not tasks:
         raise UserError(Fault("--tasks", "names no task", "a task, group or tag", "See: assay ls tasks"))
-    own = dict.fromkeys(notice for node in built if isinstance(node, ReadyNode) for notice in node.notices)
-    # The best of a profile's variants would have to be reported for every combination of levels.
-    is_varied = any(task.card.variant is not None and task.card.variant.levels for task in tasks.values())
-    combined = () if is_varied else profile.combined()
-    return Selection(tuple(tasks[name] for name in ordered), groups, combined, (*profile.notices(), *own))
+    own = dict.fromkeys(notice for node in built.files if isinstance(node, ReadyNode) for notice in node.notices)
+    combined: tuple[BestOfVariants, ...] = ()
+    notices: tuple[str, ...] = ()
+    if profile is not None:
+        # The best of a profile's variants would have to be reported for every combination of levels.
+        is_varied = any(task.card.variant is not None and task.card.variant.levels for task in tasks.values())
+        combined = () if is_varied else best_of_variants(profile, built.entries)
+        notices = profile_notices(profile, bool(built.entries), built.caveats)
+    return Selection(tuple(tasks[name] for name in ordered), built.groups, combined, (*notices, *own))
 
 
-def _build(nodes: Sequence[Node], settings: FileSettings) -> tuple[dict[_Leaf, FileTasks], tuple[GroupSpec, ...]]:
-    """The tasks of all leaves, and the groups over them, members before the groups that hold them."""
-    built: dict[_Leaf, FileTasks] = {}
+def _profile(options: TaskOptions, names: KnownNames) -> Profile | None:
+    if options.like is None:
+        return None
+    profile = find_profile(options.like)
+    check_metrics(profile, names.metrics)
+    return profile
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """Everything that a run's names lead to.
+
+    Attributes:
+        files: the tasks of every leaf.
+        groups: the groups over them, members before the groups that hold them.
+        entries: name → entry, of tasks and groups that the run's profile changes.
+        caveats: differences from the profile's tool.
+    """
+
+    files: dict[_Leaf, FileTasks]
+    groups: tuple[GroupSpec, ...]
+    entries: Mapping[str, ProfiledEntry]
+    caveats: Sequence[Caveat]
+
+
+def _build(nodes: Sequence[Node], settings: FileSettings) -> _Built:
+    files: dict[_Leaf, FileTasks] = {}
     specs: dict[str, GroupSpec] = {}
     members: dict[Node, list[_MemberName]] = {}
     by_name: dict[str, list[_MemberName]] = {}
+    entries: dict[str, ProfiledEntry] = {}
+    caveats: list[Caveat] = []
     for node in nodes:
         if isinstance(node, GroupNode):
             if node.name not in by_name:
                 own = dict.fromkeys(name for member in node.members for name in members[member])
-                made = _per_variant(node, list(own), settings.profile)
-                specs.update({f"{spec.name}{levels}": _marked(spec, levels) for spec, levels in made})
-                by_name[node.name] = [(spec.name, levels) for spec, levels in made]
+                made = _per_variant(node, list(own), settings.profile, entries)
+                specs.update({f"{group.spec.name}{levels}": _marked(group.spec, levels) for group, levels in made})
+                by_name[node.name] = [(group.spec.name, levels) for group, levels in made]
+                entries.update({group.spec.name: group.entry for group, _ in made if group.entry is not None})
+                caveats += [caveat for group, _ in made for caveat in group.caveats]
             members[node] = by_name[node.name]
         elif isinstance(node, ErrorNode):
             members[node] = []
         else:
-            built[node] = _tasks_of(node, settings)
-            members[node] = _task_names(built[node])
+            files[node] = _tasks_of(node, settings)
+            members[node] = _task_names(files[node])
             if isinstance(node, ReadyNode) and node.group is not None:
                 specs[node.group.name] = node.group
-    return built, tuple(specs.values())
+            if settings.profile is not None:
+                entries.update(task_entries(files[node].profiled))
+                caveats += _caveats(files[node], settings.profile)
+    return _Built(files, tuple(specs.values()), entries, caveats)
+
+
+def _caveats(found: FileTasks, profile: Profile) -> Iterator[Caveat]:
+    """Differences from the profile's tool: those of its rules, and tasks that no profile can change."""
+    for item in found.profiled:
+        yield from (Caveat(text, item.own) for text in item.caveats)
+    if profile.has_rules:
+        fixed = [task for task in found.tasks if task.card.variant is None and not isinstance(task, TextTask)]
+        yield from (Caveat(PYTHON_TASK, task.card.name) for task in fixed)
 
 
 def _tasks_of(node: _Leaf, settings: FileSettings) -> FileTasks:
@@ -124,18 +178,17 @@ def _check_fixed(task: Task, wording: Wording, settings: FileSettings) -> None:
     """Refuses to vary a task that has no task file."""
     name, options = task.card.name, settings.options
     if wording.style is not None:
-        found = f'is written in Python, so the style "{wording.style.name}" cannot be put over its questions'
-        raise UserError(Fault(f"task {name}", found, "a task file", "Leave the style out"))
+        found = f'is written in Python, so the style "{wording.style.name}" cannot be applied to its questions'
+        raise UserError(Fault(f"task {name}", found, "a task file", "Leave out the style"))
     if not isinstance(task, TextTask):
         if wording.prompt is not None:
             find_style(wording.prompt)  # raises: such a task has no prompts, so the name behind the @ must be a style
         if options.prompts is not None:
-            found = "is written in Python, so no other prompts can be put over its questions"
-            raise UserError(Fault(f"task {name}", found, "a task file", "Leave the prompts out"))
-        settings.profile.note_unprofiled(name)
+            found = "is written in Python, so other prompts cannot be applied to its questions"
+            raise UserError(Fault(f"task {name}", found, "a task file", "Leave out the prompts"))
     if options.axes != VariationAxes():
-        found = f'the task "{name}" is not a task file, so its seeds, orders and draws cannot be varied'
-        raise UserError(Fault("--seeds, --orders, --draws", found, "task files", "Leave the task out"))
+        found = f'the task "{name}" has no task file, so its seeds, orders and draws cannot be varied'
+        raise UserError(Fault("--seeds, --orders, --draws", found, "task files", "Leave out the task"))
 
 
 # Errors
@@ -200,8 +253,8 @@ def _two_settings(
     noun: str, name: str, first: Mapping[str, Any], second: Mapping[str, Any], where: str
 ) -> TaskFileError:
     keys = sorted(key for key in {*first, *second} if first.get(key) != second.get(key))
-    found = f'the {noun} "{name}" is wanted twice with different settings: {", ".join(keys)}'
-    return TaskFileError(Fault(where, found, "one of them"))
+    found = f'the {noun} "{name}" is requested twice with different settings: {", ".join(keys)}'
+    return TaskFileError(Fault(where, found, "the same settings each time"))
 
 
 # Groups
@@ -214,20 +267,24 @@ def _task_names(found: FileTasks) -> list[_MemberName]:
 
 
 def _per_variant(
-    node: GroupNode, members: Sequence[_MemberName], profile: ProfileApplier
-) -> list[tuple[GroupSpec, str]]:
+    node: GroupNode, members: Sequence[_MemberName], profile: Profile | None, entries: Mapping[str, ProfiledEntry]
+) -> list[tuple[ProfiledGroup, str]]:
     """A group for every combination of levels, and for every variant of a profile."""
     group = node.definition
     spec = GroupSpec(node.name, node.wording.named(group.alias), (), group.metrics, group.version)
     by_levels: dict[str, list[str]] = {}
     for base, levels in members:
         by_levels.setdefault(levels, []).append(base)
-    made = [
-        (item, levels)
-        for levels, names in by_levels.items()
-        for item in profile.groups(replace(spec, members=tuple(names)), group.name, group.alias)
+    if not by_levels:
+        return [(ProfiledGroup(spec), "")]
+    found = [(replace(spec, members=tuple(names)), levels) for levels, names in by_levels.items()]
+    if profile is None:
+        return [(ProfiledGroup(item), levels) for item, levels in found]
+    return [
+        (made, levels)
+        for item, levels in found
+        for made in group_variants(profile, item, group.name, group.alias, entries)
     ]
-    return made or [(spec, "")]
 
 
 def _marked(spec: GroupSpec, levels: str) -> GroupSpec:

@@ -1,4 +1,4 @@
-"""Prompt styles: how a multiple-choice question is put, and what of each choice is scored.
+"""Prompt styles: how a multiple-choice question is worded, and what of each choice is scored.
 
 A style is data: a template of the prompt, a template of the answer. The built-in ones are those that benchmarks and
 papers use; a YAML file with the same keys is one of the user's own.
@@ -35,7 +35,7 @@ _SPAN_NAMES = ("question", "context")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """A way to put a question.
+    """A way to word a question.
 
     Attributes:
         name: short name.
@@ -89,66 +89,63 @@ class Style:
         return tuple(_SEQUENCES[self.labels][:26]) if isinstance(self.labels, str) else self.labels
 
 
-STYLES = {
-    style.name: style
-    for style in (
-        Style(
-            "cloze",
-            # "Question: …\nAnswer:" is GPT-3's form (Brown et al. 2020), and that of lm-eval's ARC. A task whose own
-            # prompt does without the word, as MMLU's, does without it in every style.
-            "{% if context %}{{context}}\n{% endif %}{% if headed and not completes %}Question: {% endif %}"
-            "{{question}}{% if not completes %}\nAnswer:{% endif %}",
-            "{{choice}}",
-            description="the choices are not shown, their texts are scored (GPT-3; Brown et al. 2020)",
-        ),
-        Style(
-            "letters",
-            _OPTIONS_TEMPLATE,
-            "{{label}}",
-            description="the choices are listed, their letters are scored (MMLU; Hendrycks et al. 2021)",
-        ),
-        Style(
-            "hybrid",
-            _OPTIONS_TEMPLATE,
-            "{{choice}}",
-            description="the choices are listed, their texts are scored (Biderman et al. 2024, section 5.2)",
-        ),
-        Style(
-            "letter+text",
-            _QUESTION_TEMPLATE + "{% for option in options %}({{option.label}}) {{option.text}}\n{% endfor %}Answer:",
-            "({{label}}) {{choice}}",
-            description="letter and text are scored together (Pimentel et al. 2024, box B1)",
-        ),
-        Style(
-            "generate",
-            _OPTIONS_TEMPLATE,
-            "{{label}}",
-            generates=True,
-            description="the choices are listed, the model writes a letter (HELM; Liang et al. 2023)",
-        ),
-        Style(
-            "metaicl",
-            "{% if context %}{{context}}\n{% endif %}{{question}}",
-            "{{choice}}",
-            delimiter="\n",
-            description="bare inputs and outputs, each example cut to 256 tokens (MetaICL; Min et al. 2022)",
-            example_delimiter="\n\n\n",
-            limit=256,
-            metrics=("acc_tokens", "acc"),
-        ),
-        Style(
-            "t5",
-            "{{task}}{% for part in parts %} {{part.name}}: {{part.text|trim}}{% endfor %}"
-            "{% if not are_classes %}"
-            "{% for choice in choices %} choice{{loop.index}}: {{choice}}{% endfor %}{% endif %}",
-            "{{choice}}",
-            # T5 was shown no examples. For decoders a line end parts the last choice from the answer; T5's vocabulary
-            # has none, so T5 reads a blank, as Catwalk joins the examples of its ranked T5 (tasks/eleuther.py).
-            delimiter="\n",
-            spans="question: {{question}} context: {{context}}",
-            description="task and parts by their names, the choices' texts are scored (T5; Raffel et al. 2020)",
-        ),
-    )
+STYLES: dict[str, Style] = {
+    "cloze": Style(
+        "cloze",
+        # "Question: …\nAnswer:" is GPT-3's form (Brown et al. 2020), and that of lm-eval's ARC. A task whose own
+        # prompt does without the word, as MMLU's, does without it in every style.
+        "{% if context %}{{context}}\n{% endif %}{% if headed and not completes %}Question: {% endif %}"
+        "{{question}}{% if not completes %}\nAnswer:{% endif %}",
+        "{{choice}}",
+        description="the choices are not shown, their texts are scored (GPT-3; Brown et al. 2020)",
+    ),
+    "letters": Style(
+        "letters",
+        _OPTIONS_TEMPLATE,
+        "{{label}}",
+        description="the choices are listed, their letters are scored (MMLU; Hendrycks et al. 2021)",
+    ),
+    "hybrid": Style(
+        "hybrid",
+        _OPTIONS_TEMPLATE,
+        "{{choice}}",
+        description="the choices are listed, their texts are scored (Biderman et al. 2024, section 5.2)",
+    ),
+    "letter+text": Style(
+        "letter+text",
+        _QUESTION_TEMPLATE + "{% for option in options %}({{option.label}}) {{option.text}}\n{% endfor %}Answer:",
+        "({{label}}) {{choice}}",
+        description="letter and text are scored together (Pimentel et al. 2024, box B1)",
+    ),
+    "generate": Style(
+        "generate",
+        _OPTIONS_TEMPLATE,
+        "{{label}}",
+        generates=True,
+        description="the choices are listed, the model writes a letter (HELM; Liang et al. 2023)",
+    ),
+    "metaicl": Style(
+        "metaicl",
+        "{% if context %}{{context}}\n{% endif %}{{question}}",
+        "{{choice}}",
+        delimiter="\n",
+        description="bare inputs and outputs, each example cut to 256 tokens (MetaICL; Min et al. 2022)",
+        example_delimiter="\n\n\n",
+        limit=256,
+        metrics=("acc_tokens", "acc"),
+    ),
+    "t5": Style(
+        "t5",
+        "{{task}}{% for part in parts %} {{part.name}}: {{part.text|trim}}{% endfor %}"
+        "{% if not are_classes %}"
+        "{% for choice in choices %} choice{{loop.index}}: {{choice}}{% endfor %}{% endif %}",
+        "{{choice}}",
+        # T5 was shown no examples. For decoders a line end parts the last choice from the answer; T5's vocabulary
+        # has none, so T5 reads a blank, as Catwalk joins the examples of its ranked T5 (tasks/eleuther.py).
+        delimiter="\n",
+        spans="question: {{question}} context: {{context}}",
+        description="task and parts by their names, the choices' texts are scored (T5; Raffel et al. 2020)",
+    ),
 }
 # The task as its file writes it.
 OWN = "own"
@@ -156,7 +153,7 @@ OWN = "own"
 _SEQUENCES: dict[str, Sequence[str]] = {
     "letters": string.ascii_uppercase,
     "lower": string.ascii_lowercase,
-    "numbers": [str(number) for number in range(1, 1000)],
+    "numbers": tuple(map(str, range(1, 1000))),
 }
 
 
@@ -165,7 +162,7 @@ _FILE = re.compile(r"(.+?\.ya?ml)((?::.*)?)\Z", re.DOTALL)
 
 
 def is_style(text: str) -> bool:
-    """Whether a text names a style that there is, whatever its changes."""
+    """Whether a text names a known style, whatever its changes."""
     file = _FILE.match(text)
     return Path(file[1]).expanduser().is_file() if file else text.split(":")[0] in (*STYLES, OWN)
 
@@ -177,11 +174,11 @@ def find_style(text: str) -> Style:
     style = _read_style(Path(name)) if file else STYLES.get(name)
     if style is None:
         expected = "one of " + ", ".join((*STYLES, OWN)) + ", or a YAML file"
-        raise UserError(Fault(f'style "{text}"', f'no style "{name}"{did_you_mean(name, STYLES)}', expected))
+        raise UserError(Fault(f'style "{text}"', f'unknown style "{name}"{did_you_mean(name, STYLES)}', expected))
     for change in changes:
         style = _changed(style, change, text)
     if style.rotates and not style.shows_options:
-        found = "its prompt shows no choices, so their order changes nothing"
+        found = "its prompt does not list the choices, so rotating them changes nothing"
         raise UserError(Fault(f'style "{text}"', found, "a style that lists the choices"))
     return replace(style, name=text)
 
@@ -198,7 +195,7 @@ def _changed(style: Style, change: str, text: str) -> Style:
     if change.startswith("limit=") and (number := change.removeprefix("limit=")).isdecimal() and int(number) > 0:
         return replace(style, limit=int(number))
     words = ", ".join(("rotated", *_SEQUENCES, "own", "labels=I|II|III", "limit=256"))
-    raise UserError(Fault(f'style "{text}"', f'"{change}" is no change of a style', f"one of {words}"))
+    raise UserError(Fault(f'style "{text}"', f'unknown change "{change}"', f"one of {words}"))
 
 
 def _read_style(path: Path) -> Style:
@@ -276,12 +273,12 @@ def _template_faults(text: str, names: Sequence[str], where: str) -> list[Fault]
     if problem:
         return [Fault(where, problem)]
     unknown = undefined_names(text, names)
-    return [Fault(where, f'"{name}" is unknown{did_you_mean(name, names)}', ", ".join(names)) for name in unknown]
+    return [Fault(where, f'unknown name "{name}"{did_you_mean(name, names)}', ", ".join(names)) for name in unknown]
 
 
 @dataclass(frozen=True, slots=True)
 class StyledQuestion:
-    """A question as a style puts it: the prompt, each choice as it is scored, and the labels."""
+    """A question in a style: the prompt, each choice as it is scored, and the labels."""
 
     prompt: str
     answers: tuple[str, ...]
@@ -290,7 +287,7 @@ class StyledQuestion:
 
 @dataclass(frozen=True, slots=True)
 class PartNames:
-    """What a question and its parts are called, for styles that show it.
+    """Names of a question and its parts, for styles that show them.
 
     Attributes:
         task: the task's name.
@@ -316,7 +313,7 @@ def apply_style(
         style: the style.
         order: places of the choices, in the order in which they are shown.
         where: the task, for errors.
-        naming: what task and parts are called; None where the style does not show it.
+        part_names: names of task and parts; None if the style does not show them.
     """
     named = part_names or _NO_PART_NAMES
     texts = _without_blank(question.choices, style)

@@ -1,4 +1,4 @@
-"""Finds and reads what the names of a run mean: task files, groups, plugins, task objects and the user's own texts.
+"""Finds and reads what a run names: task files, groups, plugins, task objects and the user's own texts.
 
 Takes an item of the user's list and the catalog, gives a tree of nodes. What cannot be found or read is a node, too.
 """
@@ -17,11 +17,11 @@ from assay.core.protocols import Task
 from assay.core.specs import LM_EVAL, GroupSpec, TaskOptions
 from assay.data import readers as files
 from assay.tasks.catalog import PLUGINS, Catalog
-from assay.tasks.corpora import MARK, open_corpus
 from assay.tasks.lm_eval.file.groups import GroupDefinition, Member, MemberOverrides, define_group, unknown_member
 from assay.tasks.lm_eval.file.schema import group_faults
 from assay.tasks.lm_eval.file.yaml_reader import TaskFile, read_task_file
 from assay.tasks.styles import OWN, Style, find_style, is_style
+from assay.tasks.text_tasks import MARK, open_corpus
 from assay.tasks.unknown_names import empty_folder, unknown_task
 
 # An item of the user's list: a name, pattern or path, or a task object.
@@ -35,7 +35,7 @@ _GROUP_KEYS = ("task", "group_alias", "aggregate_metric_list")
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How the user wants the questions of an item worded.
+    """The wording that the user requests for an item.
 
     Attributes:
         style: prompt style; None for the task's own prompt.
@@ -123,7 +123,7 @@ class TaskFinder:
         self._unknown = count()
 
     def find(self, item: Wanted) -> list[Node]:
-        """What an item of the user's list means."""
+        """Nodes of an item of the user's list."""
         if isinstance(item, str):
             return _tried(partial(self._find_text, item))
         return _tried(lambda: [ReadyNode((item,), Wording(_style(self._options.style)), is_given=True)])
@@ -186,7 +186,7 @@ class TaskFinder:
     def _entry(
         self, name: str, overrides: MemberOverrides, wording: Wording, above: tuple[str, ...] = ()
     ) -> list[Node]:
-        """What a name of the catalog means."""
+        """Nodes of a name in the catalog."""
         entry = self._catalog.entries[name]
         if entry.kind == "tag":
             members = entry.members
@@ -270,7 +270,7 @@ def _plugin_notices(name: str, task: Task, overrides: MemberOverrides) -> Iterat
         yield f'the task "{name}" calls itself "{task.card.name}" and is recorded under that name'
     if overrides.data:
         keys = ", ".join(sorted(map(str, overrides.data)))
-        yield f"{task.card.name}: what its group says ({keys}) has no effect: it is written in Python"
+        yield f"{task.card.name}: the settings of its group ({keys}) have no effect, because it is written in Python"
 
 
 def _collapsed(nodes: Sequence[Node], member: Member, overrides: MemberOverrides) -> list[Node]:

@@ -158,7 +158,7 @@ def _at(path: tuple[str, ...], fields: Mapping[str, Any]) -> Any:
 
 
 def check_syntax(text: str, compiled: Callable[[str], object] = _compile) -> str | None:
-    """What is wrong with a template's syntax; None when nothing is.
+    """Syntax error of a template in words; None if there is none.
 
     Args:
         text: the template.
@@ -202,7 +202,7 @@ def render(text: str, fields: Mapping[str, Any], where: str) -> str:
 
 
 def failure(error: Exception, fields: Mapping[str, Any], where: str) -> UserError:
-    """What a template raised, in our words.
+    """The user error for an exception that a template raised.
 
     Args:
         error: what it raised.
@@ -212,7 +212,7 @@ def failure(error: Exception, fields: Mapping[str, Any], where: str) -> UserErro
     if isinstance(error, LimitError):
         return error.at(f"{where}, template")
     if isinstance(error, MemoryError):
-        return LimitError(Fault(f"{where}, template", "takes more memory than there is"))
+        return LimitError(Fault(f"{where}, template", "needs more memory than is available"))
     if isinstance(error, TemplateSyntaxError):
         return TaskFileError(Fault(where, f"template does not parse: {error.message}"))
     if isinstance(error, UndefinedError):

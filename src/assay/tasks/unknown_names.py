@@ -1,4 +1,4 @@
-"""What users type for a task that is not in the catalog: data files, folders, lm-eval's tasks and its `list`.
+"""Errors for names that are not in the catalog: data files, folders, lm-eval's tasks and its `list`.
 
 Takes the name and the catalog; gives an error whose advice works when pasted.
 """
@@ -101,8 +101,8 @@ def lm_eval_tasks_folder(known: Sequence[Path]) -> Path | None:
 def _data_file(path: Path) -> Fault:
     target = path.with_suffix(".yaml")
     lines = "\n".join(f"    {line}" for line in task_lines(path, _columns(path)))
-    found, expected = f'"{path}" is a data file', "a task, or a task file that says how to ask about the data"
-    advice = f"Save these lines as {target}, mend what does not fit, then: --tasks {shlex.quote(str(target))}"
+    found, expected = f'"{path}" is a data file', "a task, or a task file that describes how to use the data"
+    advice = f"Save these lines as {target}, correct what does not fit, then: --tasks {shlex.quote(str(target))}"
     return Fault(_WHERE, found, expected, f"{advice}\n{lines}")
 
 

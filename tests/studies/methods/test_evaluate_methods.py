@@ -220,8 +220,8 @@ def test_a_python_task_is_studied_as_it_is() -> None:
     ("settings", "words"),
     [
         ({"methods": ["tokens"]}, ['no method "tokens"', 'did you mean "token"', "one of all, raw, token"]),
-        ({"styles": ["leters"]}, ['no style "leters"', 'did you mean "letters"']),
-        ({"styles": ["letters:upside"]}, ['"upside" is no change of a style']),
+        ({"styles": ["leters"]}, ['unknown style "leters"', 'did you mean "letters"']),
+        ({"styles": ["letters:upside"]}, ['unknown change "upside"']),
         ({"style": "letters"}, ["--style: does not apply to a study", "--styles"]),
         ({"metrics": "acc"}, ["--metrics: does not apply to a study", "--methods"]),
         ({"like": "olmes"}, ["--like: a profile has one style and method"]),

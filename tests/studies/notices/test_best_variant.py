@@ -132,5 +132,5 @@ def test_tasks_in_python_are_left_alone_and_reported() -> None:
     plain = evaluate("dummy", sums, store=":memory:", like="lm-eval")
     result = evaluate("dummy", sums, store=":memory:", like="olmes")
     assert result.tasks[0].name == "sums" and result.tasks[0].prompts == plain.tasks[0].prompts
-    assert "olmes: says nothing of tasks that are written in Python, which run as they are: sums" in result.notices
+    assert "olmes: has no rule for tasks written in Python; they run as they are: sums" in result.notices
     assert not any("Python" in line for line in plain.notices)

@@ -90,7 +90,7 @@ def test_a_style_file_has_the_same_settings(make_task: Make, write_yaml: Write) 
 
 def test_a_wrong_limit_is_an_error(write_yaml: Write) -> None:
     for change in ("limit=0", "limit=x", "limit="):
-        with pytest.raises(UserError, match="is no change of a style"):
+        with pytest.raises(UserError, match="unknown change"):
             find_style(f"metaicl:{change}")
     path = write_yaml("mine.yaml", {"prompt": "{{question}}", "answer": "{{choice}}", "limit": 0})
     with pytest.raises(UserError, match="limit: is 0; expected a whole number, 1 or more"):

@@ -78,7 +78,7 @@ def test_more_examples_than_olmes_lists_are_reported(write_task: Write, select: 
     task = select("arc_easy", "olmes", num_fewshot=6).tasks[0]
     assert shown(task) == [f"q{n}" for n in range(6)]
     assert task.notices() == [
-        "arc_easy@olmes-mcf: the tool shows 5 examples and the run wants 6, so first_n chooses all"
+        "arc_easy@olmes-mcf: the tool shows 5 examples and the run needs 6, so first_n chooses all"
     ]
 
 
@@ -97,14 +97,14 @@ def test_what_differs_from_a_tool_is_in_the_notices(name: str, write_task: Write
 def test_a_task_without_a_rule_is_reported(write_task: Write, select: Select) -> None:
     write_task("quiz")
     assert select("quiz", "llama-3").notices == (
-        "llama-3: no rule for these tasks, which run as their files have them: quiz",
+        "llama-3: has no rule for these tasks; they run as their files define them: quiz",
     )
 
 
 def test_a_free_answer_that_helm_prompts_differently_is_reported(write_task: Write, select: Select) -> None:
     write_task("gsm8k")
     (line,) = select("gsm8k", "helm").notices
-    assert line.startswith('helm: HELM asks "Q: …", "A:"') and line.endswith("run as their files have them: gsm8k")
+    assert line.startswith('helm: HELM asks "Q: …", "A:"') and line.endswith("run as their files define them: gsm8k")
 
 
 def test_opencompass_leaves_out_questions_without_four_choices(write_task: Write, select: Select) -> None:
@@ -117,7 +117,7 @@ def test_opencompass_leaves_out_questions_without_four_choices(write_task: Write
     assert [document.fields["question"] for document in task.documents()] == ["q4", "q4"]
     assert task.notices() == [
         "arc_easy@opencompass: 2 of 4 documents are left out: the tool leaves out questions that do not have 4 choices "
-        "(the first: document 0)"
+        "(first: document 0)"
     ]
 
 
@@ -179,7 +179,7 @@ def test_tasks_without_choices_run_as_they_are(write_task: Write, select: Select
     found = select("sums,arc_easy", "opencompass")
     assert names(found) == ["sums", "arc_easy@opencompass"]
     message = (
-        "opencompass: says nothing of tasks that are not multiple choice, which run as their files have them: sums"
+        "opencompass: has no rule for tasks that are not multiple choice; they run as their files define them: sums"
     )
     assert message in found.notices
 
@@ -196,7 +196,7 @@ def test_answers_that_are_numbers_are_not_labels(like: str, write_task: Write, s
 
 def test_the_general_rule_is_reported(write_task: Write, select: Select) -> None:
     write_task("quiz")
-    message = "opencompass: no rule for these tasks, its general one was used: quiz"
+    message = "opencompass: has no rule for these tasks; its general rule is used: quiz"
     assert message in select("quiz", "opencompass").notices
 
 
@@ -204,7 +204,9 @@ def test_what_cannot_be_repeated_runs_as_its_file_has_it(write_task: Write, sele
     write_task("truthfulqa_mc1")
     found = select("truthfulqa_mc1", "helm")
     assert names(found) == ["truthfulqa_mc1"]
-    assert found.notices[0].endswith("which is not repeated; run as their files have them: truthfulqa_mc1")
+    assert found.notices[0].endswith(
+        "which is not repeated; these tasks run as their files define them: truthfulqa_mc1"
+    )
 
 
 def test_choices_of_which_always_the_same_is_right_are_not_listed(write_task: Write, select: Select) -> None:
@@ -212,8 +214,8 @@ def test_choices_of_which_always_the_same_is_right_are_not_listed(write_task: Wr
     found = select("quiz", "olmes")
     assert names(found) == ["quiz"]
     assert found.notices == (
-        "olmes: the right choice stands at the same place in every document, so the choices cannot be listed in this "
-        "order; run as their files have them: quiz",
+        "olmes: the right choice has the same index in every document, so the choices cannot be listed in this "
+        "order; these tasks run as their files define them: quiz",
     )
 
 
@@ -223,7 +225,7 @@ def test_examples_never_hold_the_document_itself(write_task: Write, select: Sele
     task = found.tasks[0]
     examples = [[item.fields["question"] for item in task.examples(task.documents()[place])] for place in (0, 1, 6)]
     assert examples == [["q1", "q2"], ["q0", "q2"], ["q0", "q1"]]
-    assert any("no split but the evaluated one has examples" in line for line in found.notices)
+    assert any("only the evaluated split has examples" in line for line in found.notices)
 
 
 def test_the_users_number_of_examples_wins(write_task: Write, select: Select) -> None:

@@ -56,7 +56,7 @@ def test_the_first_rule_that_fits_counts(tmp_path: Path) -> None:
 
 
 def test_an_unknown_tool_has_near_names() -> None:
-    with pytest.raises(UserError, match='no tool "opencompas" .did you mean "opencompass"'):
+    with pytest.raises(UserError, match='unknown profile "opencompas" .did you mean "opencompass"'):
         make_spec("dummy", ["t"], like="opencompas")
 
 
@@ -99,12 +99,12 @@ def test_all_faults_of_a_profile_come_together(tmp_path: Path) -> None:
         ("mine.yaml:9  tasks[0].variants[0].num_fewshot", "is -1"),
         ("mine.yaml:10  tasks[0].variants[0].fewshot.sampler", "is 'last'"),
         ("mine.yaml:10  tasks[0].variants[0].fewshot.sed", 'unknown key "sed" (did you mean "seed"?)'),
-        ("mine.yaml:7  tasks[0].variants[0].style", 'no style "leters" (did you mean "letters"'),
+        ("mine.yaml:7  tasks[0].variants[0].style", 'unknown style "leters" (did you mean "letters"'),
         ("mine.yaml:8  tasks[0].variants[0].metrics[0]", "is 3"),
         ("mine.yaml:13  tasks[0].variants[1].description", "template does not parse"),
         ("mine.yaml:12  format.choices", "is missing"),
         ("mine.yaml:12  format.answer", "is missing"),
-        ("mine.yaml:11  tasks[0].variants[1].style.prompt", '"quesion" is unknown (did you mean "question"?)'),
+        ("mine.yaml:11  tasks[0].variants[1].style.prompt", 'unknown name "quesion" (did you mean "question"?)'),
         ("mine.yaml:11  tasks[0].variants[1].style.answer", "is missing"),
         ("mine.yaml:6  tasks[0].variants", "several variants have the same name or none"),
         ("mine.yaml:14  tasks[1].match", "is missing"),

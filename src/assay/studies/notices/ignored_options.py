@@ -13,9 +13,9 @@ from assay.core.requests import Demonstrated, Generation, Instance, Prompt, Requ
 from assay.core.results import TaskResult
 from assay.core.specs import RunSpec, TaskOptions, TextOptions
 from assay.run.resolve import RescoredTask, WindowedTask
-from assay.tasks.corpora import KIND, TextTask
 from assay.tasks.head_requests import HeadTask
-from assay.tasks.lm_eval.variants.metric_changes import ALL
+from assay.tasks.lm_eval.variants.scoring_overrides import ALL
+from assay.tasks.text_tasks import KIND, TextTask
 
 _MOST_NAMES = 5
 _OF_CLASS = "class"

@@ -13,12 +13,12 @@ from typing import Any
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, UserError
 from assay.core.formats import Question
+from assay.core.plural import verb
 from assay.core.protocols import FewShotExample
 from assay.core.requests import LONGEST_WINDOWS, Instance, Loglikelihood
 from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions, named_sampler
 from assay.core.training import TrainingExample
 from assay.data.sources import CustomDatasetSource, Source, open_source, processed_rows, split_rows
-from assay.tasks.corpora import KIND, resolve_windows
 from assay.tasks.fewshot import BALANCED, FIRST, SamplerSettings
 from assay.tasks.fewshot_overlap import CheckedSampler, LeakPolicy
 from assay.tasks.head_requests import head_request_kind
@@ -31,6 +31,7 @@ from assay.tasks.lm_eval.build.random_state import seeded
 from assay.tasks.lm_eval.build.training_examples import head_example, language_model_example, separate_skipped
 from assay.tasks.lm_eval.file.definition import TaskDefinition, plain_config
 from assay.tasks.lm_eval.file.value_checks import listed_choices
+from assay.tasks.text_tasks import KIND
 
 Row = Mapping[str, Any]
 Process = Callable[..., Any]
@@ -42,12 +43,15 @@ class LmEvalTask:
 
     def __init__(self, definition: TaskDefinition, options: TaskOptions, source: Source | None = None) -> None:
         if definition.output_type == KIND and options.texts != TextOptions():
-            definition = replace(definition, windows=resolve_windows(options.texts, definition.windows))
+            windows = definition.windows.changed(options.texts.window, options.texts.stride)
+            definition = replace(definition, windows=windows)
         if definition.example_limit is not None and options.chat.apply:
             found = f"the style {definition.style} cuts examples to {definition.example_limit} tokens in plain text"
             advice = "Leave out --apply_chat_template, or the style"
             raise UserError(Fault(f"task {definition.name}", found, "a plain prompt", advice))
-        self.definition = with_sampler(definition, options)
+        if options.fewshot_sampler is not None or not definition.fewshot.is_like_lm_eval:
+            definition = with_sampler(definition, options)
+        self.definition = definition
         self.options = options
         self._given_source = source
         self._read_splits: dict[tuple[str, Process | None], list[dict[str, Any]]] = {}
@@ -137,7 +141,7 @@ class LmEvalTask:
         return LmEvalTask(replace(self.definition, scoring=scoring), self.options)
 
     def notices(self) -> list[str]:
-        """What is left out of documents, few-shot examples and training examples, and why."""
+        """Notices about documents, few-shot examples and training examples that are left out."""
         messages = [line for lines in self._skip_notices.values() for line in lines]
         if self.num_fewshot and self.definition.fewshot.listed:
             lack = listed_notice(self.definition.fewshot, self._all_examples(), self.num_fewshot)
@@ -190,10 +194,10 @@ class LmEvalTask:
 
     def _no_training_split_error(self) -> DataError:
         definition = self.definition
-        found = f'names no split to learn from besides "{definition.evaluated_split}", which is evaluated'
+        found = f'names no training split besides "{definition.evaluated_split}", which is evaluated'
         splits = [split for split in self._source.splits() if split != definition.evaluated_split]
         expected = f"one of: {', '.join(splits)}" if splits else "a dataset with a split for training"
-        advice = "Add training_split: to the task file" if splits else "Add rows to learn from to the dataset"
+        advice = "Add training_split: to the task file" if splits else "Add a training split to the dataset"
         return DataError(Fault(definition.file.where("training_split"), found, expected, advice))
 
     def _training_rows(self, split: str, key: str) -> Sequence[Row]:
@@ -228,7 +232,7 @@ class LmEvalTask:
         first = next((question for question in asked if question is not None), None)
         kind = None if first is None else head_request_kind(first, kinds)
         if kind is None:
-            found = f"has no question that a model can learn which learns {', '.join(sorted(kinds))} requests"
+            found = f"has no question that a model trained on {', '.join(sorted(kinds))} requests can learn"
             advice = "State one with a key format: (docs/formats.md)"
             raise DataError(Fault(f"task {self.definition.name}", found, "a format that fits the model's head", advice))
         return lambda document: head_example(self.question(document), kind)
@@ -260,7 +264,7 @@ class LmEvalTask:
         with seeded(self.options.python_seed, self.options.numpy_seed):
             made = called(make, where)(**notes)
         if not isinstance(made, Mapping):
-            raise DataError(Fault(where, f"its function gave a {type(made).__name__}", "a mapping of splits"))
+            raise DataError(Fault(where, f"its function returned a {type(made).__name__}", "a mapping of splits"))
         return CustomDatasetSource(made)
 
     @cached_property
@@ -348,7 +352,7 @@ class LmEvalTask:
         return []
 
     def _pool_origin(self) -> str:
-        """Where the pool's rows are from, in the same order of preference."""
+        """Origin of the pool's rows, in the same order of preference."""
         definition = self.definition
         if definition.fewshot.split is None and definition.fewshot.samples is not None:
             return "fewshot_config.samples"
@@ -385,7 +389,8 @@ def left_out_notices(task: str, left_out: Sequence[tuple[int, str]], kept: int) 
         found.setdefault(reason, []).append(place)
     total = kept + len(left_out)
     return [
-        f"{task}: {len(places)} of {total} documents are left out: {reason} (the first: document {places[0]})"
+        f"{task}: {len(places)} of {total} documents {verb(len(places), 'is', 'are')} left out: {reason} "
+        f"(first: document {places[0]})"
         for reason, places in found.items()
     ]
 

@@ -1,6 +1,6 @@
-"""Puts a task in the form that a profile gives it.
+"""Applies a profile to a task.
 
-Takes a definition and a profile, gives one definition per variant, each with its label, and what users must know.
+Takes a definition and a profile, gives one definition per variant, each with its label, and caveats.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from assay.tasks.fewshot import BALANCED
 from assay.tasks.lm_eval.build.fewshot_sampler import shares_split
 from assay.tasks.lm_eval.build.questions import QuestionReader, question_reader
 from assay.tasks.lm_eval.file.definition import FewshotDefinition, Rendering, TaskDefinition
-from assay.tasks.lm_eval.variants.metric_changes import rescored
+from assay.tasks.lm_eval.variants.scoring_overrides import rescored
 from assay.tasks.lm_eval.variants.style_variants import in_style, restyle
 from assay.tasks.profiles.parse import Profile, ProfileRule, Variant
 from assay.tasks.prompt_parts import Delimiters
 from assay.tasks.styles import Style
 
-NOT_CHOICE = "says nothing of tasks that are not multiple choice, which run as their files have them"
-GENERAL = "no rule for these tasks, its general one was used"
-NO_RULE = "no rule for these tasks, which run as their files have them"
-SAME_SPLIT = "no split but the evaluated one has examples, so other documents of it stand before a document"
+NOT_CHOICE = "has no rule for tasks that are not multiple choice; they run as their files define them"
+GENERAL = "has no rule for these tasks; its general rule is used"
+NO_RULE = "has no rule for these tasks; they run as their files define them"
+SAME_SPLIT = "only the evaluated split has examples, so each document follows other documents of that split"
 
 SAME_RIGHT_CHOICE = (
-    "the right choice stands at the same place in every document, so the choices cannot be listed in this order"
+    "the right choice has the same index in every document, so the choices cannot be listed in this order"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileOverrides:
-    """What the user requests besides the profile, which wins over it.
+    """The user's own choices, which win over the profile's.
 
     Attributes:
         options: the run's options.
@@ -54,13 +54,15 @@ class Profiled:
 
     Attributes:
         definition: the task; as its file has it where the label is empty.
+        own: the task's own name.
         label: profile and variant, as they stand behind the task's name: `olmes-mcf`.
         variant: the variant's name.
         combines: whether the tool reports the best of the variants.
-        caveats: what users must know, without the task's name.
+        caveats: differences from the tool, without the task's name.
     """
 
     definition: TaskDefinition
+    own: str
     label: str = ""
     variant: str = ""
     combines: bool = False
@@ -68,7 +70,7 @@ class Profiled:
 
 
 def check_metrics(profile: Profile, metrics: Mapping[str, frozenset[str]]) -> None:
-    """Raises for metrics of a profile that there are not."""
+    """Raises for unknown metrics of a profile."""
     rules = [*profile.rules, *([profile.default] if profile.default else [])]
     faults = [
         Fault(
@@ -98,10 +100,10 @@ def profiled(
     """
     rule = profile.rule(definition.name)
     if rule is None and not profile.has_rules:
-        return [Profiled(in_style(definition, overrides.style))]
+        return [Profiled(in_style(definition, overrides.style), definition.name)]
     unfit = _unfit(definition, profile, rule)
     if rule is None or unfit:
-        return [Profiled(in_style(definition, overrides.style), caveats=(unfit,))]
+        return [Profiled(in_style(definition, overrides.style), definition.name, caveats=(unfit,))]
     return [
         _in_variant(definition, profile, rule, variant, overrides, metrics)
         for variant in _wanted(rule.variants, overrides)
@@ -109,16 +111,16 @@ def profiled(
 
 
 def _unfit(definition: TaskDefinition, profile: Profile, rule: ProfileRule | None) -> str:
-    """Why a profile leaves a task as its file has it; empty where it does not."""
+    """Reason why a profile leaves a task as its file defines it; empty if it changes it."""
     is_choice = definition.output_type == "multiple_choice"
     if rule is None or not is_choice:
-        own = f"{rule.unfit}; run as their files have them" if rule is not None and rule.unfit else ""
+        own = f"{rule.unfit}; these tasks run as their files define them" if rule is not None and rule.unfit else ""
         return own or (NO_RULE if is_choice else NOT_CHOICE)
     lists = any(variant.style is not None and variant.style.shows_options for variant in rule.variants)
     # A general rule knows nothing of the task: that the last choice is always right, say, a list would give away.
     is_same = definition.format is None and isinstance(definition.rendering.target, int)
     reason = SAME_RIGHT_CHOICE if rule is profile.default and lists and is_same else rule.unfit
-    return f"{reason}; run as their files have them" if reason else ""
+    return f"{reason}; these tasks run as their files define them" if reason else ""
 
 
 def _wanted(variants: Sequence[Variant], overrides: ProfileOverrides) -> Sequence[Variant]:
@@ -161,7 +163,8 @@ def _in_variant(
     if overrides.options.shots(scored.fewshot_count):
         caveats += [rule.notice] if rule.notice else []
         caveats += [SAME_SPLIT] if scored.fewshot.excludes else []
-    return Profiled(scored, label, variant.name, bool(rule.combine) and not overrides.is_styled, tuple(caveats))
+    combines = bool(rule.combine) and not overrides.is_styled
+    return Profiled(scored, definition.name, label, variant.name, combines, tuple(caveats))
 
 
 def _scored(
@@ -188,7 +191,7 @@ def _skip_other_choice_counts(definition: TaskDefinition, size: int) -> Callable
 
 
 def _changed(definition: TaskDefinition, profile: Profile, variant: Variant, options: TaskOptions) -> TaskDefinition:
-    """The definition with what the variant says of anything but style and metrics."""
+    """The definition with the variant's settings other than style and metrics."""
     changes: dict[str, Any] = {"description": variant.description, "format": variant.format}
     # The user's number of examples goes by the file's own, so that a file's 0 stays what it is.
     changes["num_fewshot"] = variant.num_fewshot if options.num_fewshot is None else None

@@ -1,18 +1,22 @@
-"""What a profile makes of the tasks and groups of one run: their variants, what is combined, what users must know."""
+"""Profile variants of tasks and groups, the best of them, and the notices of a profile.
+
+Takes a profile with a task's definition, or with a group and its members; gives one task or group per variant. From
+all of them together: what is reported as the best of its variants, and how the run differs from the tool.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from assay.core.specs import GroupMetricSpec, GroupSpec
 from assay.tasks.lm_eval.file.definition import TaskDefinition
-from assay.tasks.lm_eval.variants.metric_changes import rescored
-from assay.tasks.profiles.apply import Profiled, ProfileOverrides, check_metrics, profiled
+from assay.tasks.lm_eval.variants.scoring_overrides import rescored
+from assay.tasks.profiles.apply import Profiled, ProfileOverrides, profiled
 from assay.tasks.profiles.parse import Profile
 
+PYTHON_TASK = "has no rule for tasks written in Python; they run as they are"
 _MOST_NAMES = 8
-_PYTHON = "says nothing of tasks that are written in Python, which run as they are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +37,18 @@ class BestOfVariants:
 
 
 @dataclass(frozen=True, slots=True)
-class _ProfiledEntry:
-    """A task or group of the run: its own name, the variant, the metrics that come first in it, its pipelines."""
+class ProfiledEntry:
+    """A task or group of the run in one variant of the profile.
+
+    Attributes:
+        own: its own name.
+        label: profile and variant, as in `olmes-mcf`.
+        variant: the variant's name.
+        combines: whether the tool reports the best of the variants.
+        primary: the metrics that come first in it.
+        pipelines: the names of its filter pipelines.
+        members: own names of the members that a group which reports something combines; None for a task.
+    """
 
     own: str
     label: str
@@ -42,140 +56,169 @@ class _ProfiledEntry:
     combines: bool
     primary: tuple[str, ...]
     pipelines: tuple[str, ...]
+    members: tuple[str, ...] | None = None
 
 
-class ProfileApplier:
-    """Applies a profile, or none, and remembers what became of each task and group.
+@dataclass(frozen=True, slots=True)
+class Caveat:
+    """A difference from the tool, and the task or group that it is about."""
+
+    text: str
+    own: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledGroup:
+    """A group of the run; its entry is None where the profile leaves all members as they are."""
+
+    spec: GroupSpec
+    entry: ProfiledEntry | None = None
+    caveats: tuple[Caveat, ...] = ()
+
+
+# Tasks
+
+
+def task_variants(
+    definition: TaskDefinition, profile: Profile, overrides: ProfileOverrides, metrics: Mapping[str, frozenset[str]]
+) -> list[Profiled]:
+    """A task in every variant of a profile, with the metrics that the run adds.
 
     Args:
+        definition: the task as its file has it.
+        profile: the tool's conventions.
+        overrides: the user's choices, which win over the profile's.
         metrics: metric → shapes that it scores.
-        profile: the tool's conventions; None to leave all tasks as they are.
     """
+    return [
+        replace(item, definition=rescored(item.definition, overrides.options.scoring, metrics))
+        for item in profiled(definition, profile, overrides, metrics)
+    ]
 
-    def __init__(self, metrics: Mapping[str, frozenset[str]], profile: Profile | None = None) -> None:
-        if profile is not None:
-            check_metrics(profile, metrics)
-        self._metrics = metrics
-        self._profile = profile
-        self._entries: dict[str, _ProfiledEntry] = {}
-        self._families: dict[str, dict[str, str]] = {}
-        self._means: dict[str, tuple[str, ...]] = {}
-        self._inside: set[str] = set()
-        self._caveats: dict[str, dict[str, None]] = {}
 
-    @property
-    def is_named(self) -> bool:
-        """Whether the run follows a profile."""
-        return self._profile is not None
-
-    @property
-    def has_rules(self) -> bool:
-        """Whether a profile says how questions are put."""
-        return self._profile is not None and self._profile.has_rules
-
-    def variants(self, definition: TaskDefinition, overrides: ProfileOverrides) -> list[TaskDefinition]:
-        """A task in every variant of the profile, with the metrics that the run adds."""
-        assert self._profile is not None, "there is a profile"
-        made = []
-        for item in profiled(definition, self._profile, overrides, self._metrics):
-            scored = rescored(item.definition, overrides.options.scoring, self._metrics)
-            made.append(scored)
-            self._record_variant(definition.name, item, scored)
-        return made
-
-    def _record_variant(self, own: str, item: Profiled, scored: TaskDefinition) -> None:
-        for caveat in item.caveats:
-            self._caveats.setdefault(caveat, {})[own] = None
+def task_entries(items: Iterable[Profiled]) -> dict[str, ProfiledEntry]:
+    """Name in the run → entry, of the tasks that a profile changes."""
+    found = {}
+    for item in items:
         if item.label:
-            primary = tuple(spec.name for spec in scored.scoring.metrics[:1])
-            pipelines = tuple(pipeline.name for pipeline in scored.scoring.pipelines)
-            self._entries[scored.name] = _ProfiledEntry(
-                own, item.label, item.variant, item.combines, primary, pipelines
+            scoring = item.definition.scoring
+            primary = tuple(spec.name for spec in scoring.metrics[:1])
+            pipelines = tuple(pipeline.name for pipeline in scoring.pipelines)
+            found[item.definition.name] = ProfiledEntry(
+                item.own, item.label, item.variant, item.combines, primary, pipelines
             )
-        if item.combines:
-            self._families.setdefault(own, {})[item.variant] = scored.name
+    return found
 
-    def note_unprofiled(self, name: str) -> None:
-        """Notes a task that no profile can reach."""
-        if self._profile is not None and self._profile.has_rules:
-            self._caveats.setdefault(_PYTHON, {})[name] = None
 
-    def groups(self, spec: GroupSpec, name: str, alias: str) -> list[GroupSpec]:
-        """A group for every variant of its members; the members that the profile leaves alone are in each.
+# Groups
 
-        Args:
-            spec: the group over all variants of all members.
-            name: its own name, without style.
-            alias: its own alias.
-        """
-        entries = [self._entries[member] for member in spec.members if member in self._entries]
-        made = []
-        for label in dict.fromkeys(entry.label for entry in entries):
-            alike = [entry for entry in entries if entry.label == label]
-            metrics = tuple(dict.fromkeys(metric for entry in alike for metric in entry.primary))
-            pipelines = tuple(dict.fromkeys(pipeline for entry in alike for pipeline in entry.pipelines))
-            entry = _ProfiledEntry(name, label, alike[0].variant, alike[0].combines, metrics, pipelines)
-            members = tuple(item for item in spec.members if self._label(item) in ("", label))
-            reported = self._group_metrics(spec, entry)
-            made.append(GroupSpec(f"{name}@{label}", f"{alias}@{label}", members, reported, spec.version))
-            self._entries[made[-1].name] = entry
-            if entry.combines and spec.metrics:
-                self._combine(entry, made[-1].name, [entry.own for entry in alike])
-        return made or [spec]
 
-    def _combine(self, group: _ProfiledEntry, name: str, members: Sequence[str]) -> None:
-        """Remembers what of a group is combined: its averages, or the best of each member."""
-        leaves = [leaf for member in members for leaf in self._means.get(member, (member,))]
-        if self._averages(group):
-            self._families.setdefault(group.own, {})[group.variant] = name
-            self._inside |= {*members, *leaves}
+def group_variants(
+    profile: Profile, spec: GroupSpec, name: str, alias: str, entries: Mapping[str, ProfiledEntry]
+) -> list[ProfiledGroup]:
+    """A group for every variant of its members; the members that the profile leaves as they are belong to each.
+
+    Args:
+        profile: the tool's conventions.
+        spec: the group over all variants of all members.
+        name: its own name, without style.
+        alias: its own alias.
+        entries: name in the run → entry, of everything built so far.
+    """
+    own = [entries[member] for member in spec.members if member in entries]
+    labels = {member: entries[member].label for member in spec.members if member in entries}
+    made = []
+    for label in dict.fromkeys(entry.label for entry in own):
+        alike = [entry for entry in own if entry.label == label]
+        entry = _group_entry(name, alike, bool(spec.metrics))
+        members = tuple(member for member in spec.members if labels.get(member, label) == label)
+        reported, caveats = _group_metrics(profile, spec, entry)
+        group = GroupSpec(f"{name}@{label}", f"{alias}@{label}", members, reported, spec.version)
+        made.append(ProfiledGroup(group, entry, caveats))
+    return made or [ProfiledGroup(spec)]
+
+
+def _group_entry(name: str, alike: Sequence[ProfiledEntry], reports: bool) -> ProfiledEntry:
+    """The entry of a group over members in the same variant."""
+    metrics = tuple(dict.fromkeys(metric for entry in alike for metric in entry.primary))
+    pipelines = tuple(dict.fromkeys(pipeline for entry in alike for pipeline in entry.pipelines))
+    first = alike[0]
+    members = tuple(entry.own for entry in alike) if reports else ()
+    return replace(first, own=name, primary=metrics, pipelines=pipelines, members=members)
+
+
+def _group_metrics(
+    profile: Profile, spec: GroupSpec, entry: ProfiledEntry
+) -> tuple[tuple[GroupMetricSpec, ...], tuple[Caveat, ...]]:
+    """A group that reports something reports what comes first in its members, in their order of pipelines."""
+    if not spec.metrics or not _averages(profile, entry):
+        return (), ()
+    if len(entry.primary) > 1:
+        text = f"no average is reported, as the members' first metrics differ ({', '.join(entry.primary)})"
+        return (), (Caveat(text, entry.own),)
+    by_size = profile.weight_by_size
+    weighs = spec.metrics[0].weight_by_size if by_size is None else by_size
+    return tuple(GroupMetricSpec(metric, entry.pipelines, weighs) for metric in entry.primary), ()
+
+
+def _averages(profile: Profile, group: ProfiledEntry) -> bool:
+    """Whether the members of a group are averaged in each variant."""
+    return not group.combines or profile.averages_first(group.own)
+
+
+# The run as a whole
+
+
+def best_of_variants(profile: Profile, entries: Mapping[str, ProfiledEntry]) -> tuple[BestOfVariants, ...]:
+    """What is reported as the best of its variants; what a combined group holds counts in the group.
+
+    Args:
+        profile: the tool's conventions.
+        entries: name in the run → entry; members before the groups that hold them.
+    """
+    families: dict[str, dict[str, str]] = {}  # own name → variant → name in the run
+    means: dict[str, tuple[str, ...]] = {}  # own name of a group → what the mean of the best is taken over
+    inside: set[str] = set()
+    for name, entry in entries.items():
+        if not entry.combines or entry.members == ():
+            continue
+        members = entry.members or ()
+        leaves = [leaf for member in members for leaf in means.get(member, (member,))]
+        if entry.members is None or _averages(profile, entry):
+            families.setdefault(entry.own, {})[entry.variant] = name
+            inside |= {*members, *leaves}
         else:
-            self._means[group.own] = tuple(dict.fromkeys((*self._means.get(group.own, ()), *leaves)))
-
-    def _averages(self, group: _ProfiledEntry) -> bool:
-        """Whether the members of a group are averaged in each variant."""
-        return not group.combines or (self._profile is not None and self._profile.averages_first(group.own))
-
-    def _label(self, name: str) -> str:
-        return self._entries[name].label if name in self._entries else ""
-
-    def _group_metrics(self, spec: GroupSpec, entry: _ProfiledEntry) -> tuple[GroupMetricSpec, ...]:
-        """A group that reports something reports what comes first in its members, in their order of pipelines."""
-        if not spec.metrics or self._profile is None or not self._averages(entry):
-            return ()
-        if len(entry.primary) > 1:
-            caveat = f"no average is reported, as the members' first metrics differ ({', '.join(entry.primary)})"
-            self._caveats.setdefault(caveat, {})[entry.own] = None
-            return ()
-        said = self._profile.weight_by_size
-        weighs = spec.metrics[0].weight_by_size if said is None else said
-        return tuple(GroupMetricSpec(metric, entry.pipelines, weighs) for metric in entry.primary)
-
-    def combined(self) -> tuple[BestOfVariants, ...]:
-        """What is reported as the best of its variants; what a combined group holds counts in the group."""
-        tool = self._profile.name if self._profile is not None else ""
-        best = {
-            name: BestOfVariants(tool, name, variants) for name, variants in self._families.items() if len(variants) > 1
-        }
-        means = [
-            BestOfVariants(tool, name, members=tuple(best[leaf] for leaf in leaves if leaf in best))
-            for name, leaves in self._means.items()
-            if name not in self._inside
-        ]
-        return (
-            *(item for name, item in best.items() if name not in self._inside),
-            *(item for item in means if item.members),
-        )
-
-    def notices(self) -> tuple[str, ...]:
-        """What users must know, each with the tasks that it is about."""
-        if self._profile is None:
-            return ()
-        tool, general = self._profile.name, self._profile.deviations
-        known = (f"{tool}: known differences from the tool: {' '.join(general)}",) if general and self._entries else ()
-        return (*known, *(f"{tool}: {caveat}: {_names(tasks)}" for caveat, tasks in self._caveats.items()))
+            means[entry.own] = tuple(dict.fromkeys((*means.get(entry.own, ()), *leaves)))
+    best = {
+        name: BestOfVariants(profile.name, name, variants) for name, variants in families.items() if len(variants) > 1
+    }
+    groups = [
+        BestOfVariants(profile.name, name, members=tuple(best[leaf] for leaf in leaves if leaf in best))
+        for name, leaves in means.items()
+        if name not in inside
+    ]
+    return (
+        *(item for name, item in best.items() if name not in inside),
+        *(item for item in groups if item.members),
+    )
 
 
-def _names(names: Mapping[str, None]) -> str:
-    shown = ", ".join(list(names)[:_MOST_NAMES])
+def profile_notices(profile: Profile, is_applied: bool, caveats: Iterable[Caveat]) -> tuple[str, ...]:
+    """Differences from the tool, each with the tasks that it is about.
+
+    Args:
+        profile: the tool's conventions.
+        is_applied: whether the profile changes any task of the run.
+        caveats: those of tasks and groups, in the order in which they were built.
+    """
+    by_text: dict[str, dict[str, None]] = {}
+    for caveat in caveats:
+        by_text.setdefault(caveat.text, {})[caveat.own] = None
+    general = profile.deviations if is_applied else ()
+    known = (f"{profile.name}: known differences from the tool: {' '.join(general)}",) if general else ()
+    return (*known, *(f"{profile.name}: {text}: {_names(list(own))}" for text, own in by_text.items()))
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_MOST_NAMES])
     return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"

@@ -17,7 +17,7 @@ from assay.core.errors import Fault, UserError, did_you_mean
 from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.lm_eval.file.format_key import format_faults
 from assay.tasks.lm_eval.file.yaml_reader import KeyPath, TaskFile, read_task_file
-from assay.tasks.scoring_overrides import is_pipeline
+from assay.tasks.lm_eval.variants.scoring_overrides import is_pipeline
 from assay.tasks.styles import OWN, Style, find_style, style_of
 from assay.tasks.templates import check_syntax
 
@@ -29,7 +29,7 @@ _BALANCED_BY = ("text", "shown")
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way in which a tool asks a task. None stands for what the task's file says.
+    """One way in which a tool prompts and scores a task. None keeps the task file's value.
 
     Attributes:
         name: short name; empty where a rule has one way only.
@@ -76,7 +76,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class ProfileRule:
-    """What a tool does with the tasks of some names.
+    """A tool's rule for tasks whose names match some patterns.
 
     Attributes:
         match: patterns of task names; none for the default.
@@ -176,7 +176,7 @@ def find_profile(text: str) -> Profile:
     if name not in known:
         expected = "one of " + ", ".join(known) + ", or a YAML file"
         raise UserError(
-            Fault("--like", f'no tool "{text}"{did_you_mean(name, known)}', expected, "See: assay ls profiles")
+            Fault("--like", f'unknown profile "{text}"{did_you_mean(name, known)}', expected, "See: assay ls profiles")
         )
     return read_profile(FOLDER / f"{name}.yaml")
 

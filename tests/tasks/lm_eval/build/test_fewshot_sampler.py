@@ -102,7 +102,7 @@ def test_rows_without_an_answer_come_last_in_balanced_examples(make_task: Make) 
 
 def test_balanced_examples_of_a_task_without_answers_are_an_error_before_anything_runs(make_task: Make) -> None:
     keys = {"output_type": "generate_until", "doc_to_text": "{{q}}", "doc_to_target": ""}
-    with pytest.raises(UserError, match='the task "toy" states no right answer, which balanced examples go by'):
+    with pytest.raises(UserError, match='the task "toy" states no right answer, which the balanced sampler needs'):
         make_task(POOL, run("balanced"), **keys)
     make_task(POOL, run("balanced", 0), **keys)
     unknown = make_task([{"q": "?", "label": -1}] * 9, run("balanced"), **KEYS)
@@ -132,7 +132,7 @@ def test_the_run_wins_over_a_profile_and_leaves_its_seed(make_task: Make) -> Non
 
 
 def test_an_unknown_name_is_an_error_with_a_suggestion() -> None:
-    with pytest.raises(UserError, match=r'--fewshot_sampler: no sampler "balance" \(did you mean "balanced"\?\)'):
+    with pytest.raises(UserError, match=r'--fewshot_sampler: unknown sampler "balance" \(did you mean "balanced"\?\)'):
         evaluate("dummy", "demo_questions", store=":memory:", fewshot_sampler="balance")
 
 

@@ -55,7 +55,7 @@ def test_choices_are_learnt_with_the_right_one(make_task: Make) -> None:
     prompt = "one\nAnswer:"
     assert one == TrainingExample((Loglikelihood(prompt, " no"), Loglikelihood(prompt, " yes")), right=1, lengths=(2, 3))
     assert (three.requests[0], three.right) == (Loglikelihood("three\nAnswer:", " no"), 0)
-    assert made.notices() == ["toy: training: 1 of 3 documents teach nothing: no right answer is known"]
+    assert made.notices() == ["toy: training: 1 of 3 documents gives no training example: no right answer is known"]
 
 
 def test_requests_of_metrics_are_not_training_examples(make_task: Make) -> None:
@@ -122,13 +122,13 @@ def test_heads_learn_spans(make_task: Make) -> None:
     assert who == TrainingExample((SpanExtraction("Who?", "Ann met Ann.", True),), answer="Ann", start=8)
     assert (place.answer, place.start) == ("Bob", 8)
     assert (why.answer, why.start) == ("", 0)
-    assert made.notices() == ["toy: training: 1 of 4 documents teach nothing: the answer does not stand in the context"]
+    assert made.notices() == ["toy: training: 1 of 4 documents gives no training example: the answer does not occur in the context"]
 
 
 def test_a_span_that_must_be_there_is_not_learnt_from_nothing(make_task: Make) -> None:
     made = make_task({"test": SPANS, "train": SPANS}, format=SPAN, training_split="train")
     assert len(made.training_examples("training", HEADS)) == 2
-    assert "toy: training: 1 of 4 documents teach nothing: no right answer is known" in made.notices()
+    assert "toy: training: 1 of 4 documents gives no training example: no right answer is known" in made.notices()
 
 
 def test_a_task_evaluated_by_a_head_has_the_same_training_examples(make_task: Make) -> None:
@@ -141,7 +141,7 @@ def test_a_task_evaluated_by_a_head_has_the_same_training_examples(make_task: Ma
 @pytest.mark.parametrize(("keys", "kinds"), [({"doc_to_text": "t", "doc_to_target": "t"}, HEADS), (CHOICE, {"span"})])
 def test_what_a_head_cannot_learn_is_an_error(make_task: Make, keys: dict[str, Any], kinds: Any) -> None:
     made = make_task(ROWS, **{**keys, "training_split": "train"})
-    with pytest.raises(DataError, match="has no question that a model can learn which learns .*span"):
+    with pytest.raises(DataError, match="has no question that a model trained on .*span"):
         made.training_examples("training", frozenset(kinds))
 
 
@@ -172,7 +172,7 @@ def test_the_evaluated_split_is_never_learnt(
 
 def test_no_split_to_learn_from_is_reported(make_task: Make) -> None:
     made = make_task(ROWS, **{**CHOICE, "training_split": None})
-    expected = r'training_split: names no split to learn from besides "test".*one of: dev, train\. Add training_split'
+    expected = r'training_split: names no training split besides "test".*one of: dev, train\. Add training_split'
     with pytest.raises(DataError, match=expected):
         made.training_examples("training", LANGUAGE)
     assert made.training_examples("validation", LANGUAGE) == []
@@ -180,7 +180,7 @@ def test_no_split_to_learn_from_is_reported(make_task: Make) -> None:
 
 def test_documents_without_any_answer_are_an_error(make_task: Make) -> None:
     made = make_task({"test": ROWS["test"], "train": ROWS["train"][1:2]}, **CHOICE)
-    with pytest.raises(DataError, match="1 of 1 documents teach nothing: no right answer is known"):
+    with pytest.raises(DataError, match="1 of 1 documents gives no training example: no right answer is known"):
         made.training_examples("training", LANGUAGE)
 
 

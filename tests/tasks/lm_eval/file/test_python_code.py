@@ -114,7 +114,7 @@ def test_dataclasses_with_late_annotations_work(tmp_path: Path, load: Callable[.
         ("1 / 0\n", "cannot be imported: ZeroDivisionError"),
         ("def (:\n", "cannot be imported: SyntaxError"),
         ("raise SystemExit('no swipl')\n", "it ends the program (no swipl)"),
-        ("from lm_eval.models.huggingface import HFLM\n", "Assay has no names of 'lm_eval.models'"),
+        ("from lm_eval.models.huggingface import HFLM\n", "Assay does not provide 'lm_eval.models'"),
         ("from lm_eval.api.task import Nonesuch\n", "cannot import name 'Nonesuch'"),
         ("from lm_eval.tasks.nowhere import x\n", "No module named 'lm_eval.tasks.nowhere'"),
         ("x = 1\n", "has no wanted"),

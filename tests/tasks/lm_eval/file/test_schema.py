@@ -101,7 +101,7 @@ def test_a_metric_must_fit_the_output_type(faults: Callable[[str], list[str]]) -
         ("metric_list", "[{metric: 3}]", "a metric's name"),
         ("metric_list", "[{metric: acc, aggregation: 3}]", "an aggregation's name"),
         ("filter_list", "[{name: a, filter: [regex]}]", "{function: NAME, …}"),
-        ("use_prompt", "promptsource:x", "is not served by this version"),
+        ("use_prompt", "promptsource:x", "is not supported by this version"),
         ("process_results", "some text", "Python code: !function module.name"),
     ],
 )

@@ -79,7 +79,7 @@ def test_an_include_that_is_not_a_path_is_reported(write_yaml: Write) -> None:
 
 def test_broken_yaml_is_reported_at_its_line(write_yaml: Write) -> None:
     path = write_yaml("a.yaml", "task: x\nlist: [1, 2\nother: 3\n")
-    assert fault(path).startswith(f"{path}:2: is not YAML: the [ ] that is opened on this line goes wrong at line 3")
+    assert fault(path).startswith(f"{path}:2: is not YAML: the [ ] opened on this line breaks at line 3")
 
 
 def test_values_that_yaml_itself_trips_over_are_reported_all_at_once(write_yaml: Write) -> None:

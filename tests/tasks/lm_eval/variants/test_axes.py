@@ -28,7 +28,7 @@ def test_the_orders_are_the_same_in_every_run() -> None:
 
 
 def test_more_orders_than_there_are_is_an_error() -> None:
-    with pytest.raises(DataError, match=r"document 3: 2 choices have 2 orders.*Say --orders 2"):
+    with pytest.raises(DataError, match=r"document 3: 2 choices have 2 orders.*Use --orders 2"):
         listed_order(2, 2, "document 3")
 
 
@@ -57,20 +57,20 @@ def test_axes_survive_the_record() -> None:
 @pytest.mark.parametrize(
     ("task", "settings", "message"),
     [
-        ("demo_questions", {"fewshot_seeds": 2}, "--seeds: .*shows no examples.*num_fewshot: 0"),
-        ("demo_arithmetic_2d", {"fewshot_seeds": 2}, "the sampler first_n, which knows no seed"),
+        ("demo_questions", {"fewshot_seeds": 2}, "--seeds: .*has no few-shot examples.*num_fewshot: 0"),
+        ("demo_arithmetic_2d", {"fewshot_seeds": 2}, "the sampler first_n, which takes no seed"),
         ("demo_questions", {"orders": 2}, "--orders: .*its own prompt.*--style letters"),
         (
             "demo_scramble_cycle",
             {"orders": 2},
-            '--orders: the task "demo_scramble_cycle" has no choices; .*Leave --orders',
+            '--orders: the task "demo_scramble_cycle" has no choices; .*Leave out --orders',
         ),
         ("demo_questions@cloze", {"orders": 2}, "the style cloze, which lists no choices"),
-        ("demo_questions@letters:rotated", {"orders": 2}, "all rotations of its choices already"),
+        ("demo_questions@letters:rotated", {"orders": 2}, "already uses all rotations of its choices"),
         ("demo_questions@letters", {"orders": 25}, "4 choices have 24 orders"),
-        ("demo_questions", {"draws": 2}, "--draws: .*likelihoods, which are the same every time"),
-        ("demo_scramble_cycle", {"draws": 2}, "answered greedily, so all draws are equal.*temperature=0.8"),
-        ("demo_questions", {"prompts": "all"}, "--prompts all: .*names no prompts"),
+        ("demo_questions", {"draws": 2}, "--draws: .*likelihoods, which are the same in every draw"),
+        ("demo_scramble_cycle", {"draws": 2}, "decoded greedily, so all draws are equal.*temperature=0.8"),
+        ("demo_questions", {"prompts": "all"}, "--prompts all: .*has no key prompts"),
         ("demo_questions", {"fewshot_seeds": [1, 1]}, "names a seed twice: 1, 1"),
         ("demo_questions", {"fewshot_seeds": 1}, "--seeds: is 1; expected 2 seeds or more"),
         ("demo_questions", {"fewshot_seeds": []}, "2 seeds or more"),
@@ -87,7 +87,7 @@ def test_what_cannot_vary_is_reported(task: str, settings: dict[str, Any], messa
 def test_a_task_in_python_is_refused() -> None:
     from assay.testing.toys import toy_choice_task
 
-    with pytest.raises(UserError, match='"toy_choice" is not a task file'):
+    with pytest.raises(UserError, match='"toy_choice" has no task file'):
         evaluate("ngram", toy_choice_task(3), store=":memory:", draws=2)
 
 

@@ -119,10 +119,10 @@ def test_templates_are_choices_or_generation(run: Callable[..., RunResult]) -> N
 
 def test_what_a_template_cannot_render_is_counted_and_named(run: Callable[..., RunResult]) -> None:
     result = run(TASK + "prompts: templates.yaml\n")
-    empty = "colour@pick_one: 1 of 3 documents are left out: the target is empty for them (the first: document 2)"
+    empty = "colour@pick_one: 1 of 3 documents is left out: the target is empty for them (first: document 2)"
     assert empty in result.notices
     (failed,) = [notice for notice in result.notices if notice.startswith("colour@fails")]
-    assert "1 of 3 documents are left out: the prompt fails: " in failed and "document 1)" in failed
+    assert "1 of 3 documents is left out: the prompt fails: " in failed and "document 1)" in failed
     acc = next(axis for axis in result.prompts if axis.metric == "acc")
     assert acc.left_out == {"pick_one": 1, "fails": 1} and acc.documents == {"pick_one": 2, "fails": 2}
     counts = result.task("colour@pick_one").denominators
@@ -182,15 +182,15 @@ def test_faults_of_a_list_have_their_line(
 
 
 def test_an_unknown_prompt_names_the_near_one(run: Callable[..., RunResult]) -> None:
-    with pytest.raises(UserError, match=r'no prompt "shrt" \(did you mean "short"\?\)'):
+    with pytest.raises(UserError, match=r'unknown prompt "shrt" \(did you mean "short"\?\)'):
         run(TASK + LISTED, "@shrt")
-    with pytest.raises(UserError, match='no style "shrt"'):
+    with pytest.raises(UserError, match='unknown style "shrt"'):
         run(TASK + "doc_to_text: q\ndoc_to_target: label\n", "@shrt")
 
 
 @pytest.mark.parametrize("settings", [{"style": "letters"}, {"like": "helm"}])
 def test_prompts_and_another_style_exclude_each_other(run: Callable[..., RunResult], settings: dict[str, str]) -> None:
-    with pytest.raises(UserError, match="both say how a question is put"):
+    with pytest.raises(UserError, match="both word the question"):
         run(TASK + LISTED, **settings)
 
 
@@ -216,7 +216,7 @@ def test_a_group_in_two_prompts_is_two_groups(run: Callable[..., RunResult], wri
 
 
 def test_a_task_in_python_takes_no_prompts(tmp_path: Path, run: Callable[..., RunResult]) -> None:
-    with pytest.raises(UserError, match="is written in Python, so no other prompts"):
+    with pytest.raises(UserError, match="is written in Python, so other prompts"):
         evaluate("dummy", toy_choice_task(3), store=":memory:", prompts=tmp_path / "templates.yaml")
 
 

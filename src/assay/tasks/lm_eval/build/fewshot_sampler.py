@@ -1,4 +1,4 @@
-"""Which examples a task of the lm-eval dialect shows: the sampler that its file or the run names, its labels."""
+"""Few-shot sampler of a task in the lm-eval dialect: named by its file or by the run, with its labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from assay.core.specs import TaskOptions
 from assay.tasks.fewshot import (
     BALANCED,
     DEFAULT,
-    LM_EVAL_SAMPLERS,
     CodeSampler,
     SamplerSettings,
     FewshotLabel,
@@ -38,7 +37,7 @@ def with_sampler(definition: TaskDefinition, options: TaskOptions) -> TaskDefini
         kept = replace(kept, listed=())
         excludes = kept.excludes or (name != DEFAULT and shares_split(definition, kept))
         definition = replace(definition, fewshot=replace(kept, excludes=excludes))
-    elif isinstance(own.sampler, str) and own.sampler not in LM_EVAL_SAMPLERS and not own.excludes:
+    elif not own.is_like_lm_eval and not own.excludes:
         definition = replace(definition, fewshot=replace(own, excludes=shares_split(definition, own)))
     if definition.fewshot.sampler == BALANCED and options.shots(definition.fewshot_count):
         _check_labels(definition)
@@ -46,7 +45,7 @@ def with_sampler(definition: TaskDefinition, options: TaskOptions) -> TaskDefini
 
 
 def shares_split(definition: TaskDefinition, fewshot: FewshotDefinition) -> bool:
-    """Whether the examples come from the split that is asked about."""
+    """Whether the examples come from the evaluated split."""
     if fewshot.split is None and fewshot.samples is not None:
         return False
     splits = (fewshot.split, definition.training_split, definition.validation_split, definition.test_split)
@@ -57,8 +56,8 @@ def _check_labels(definition: TaskDefinition) -> None:
     has_label = definition.fewshot.label is not None or definition.fewshot.rendering.target not in (None, "")
     if has_label or definition.output_type == _NO_EXAMPLES:
         return
-    found = f'the task "{definition.name}" states no right answer, which balanced examples go by'
-    advice = "Take another sampler: --fewshot_sampler per_document"
+    found = f'the task "{definition.name}" states no right answer, which the balanced sampler needs'
+    advice = "Choose another sampler: --fewshot_sampler per_document"
     raise UserError(Fault(definition.file.where("fewshot_config", "sampler"), found, "a key doc_to_target", advice))
 
 
@@ -95,7 +94,7 @@ def _holds(row: Row, columns: Mapping[str, Any]) -> bool:
 
 
 def listed_notice(fewshot: FewshotDefinition, pool: Sequence[Row], count: int) -> str:
-    """What users must know where a profile's own examples are not shown; empty where they are."""
+    """Notice for a profile whose own examples are not shown; empty if they are."""
     if fewshot.listed and fewshot.excludes:
         return f"examples come from the evaluated split, so {fewshot.sampler} chooses them, not the tool's list"
     places = listed_indices(fewshot, pool, count)
@@ -103,7 +102,7 @@ def listed_notice(fewshot: FewshotDefinition, pool: Sequence[Row], count: int) -
         return ""
     if count > len(fewshot.listed):
         return (
-            f"the tool shows {len(fewshot.listed)} examples and the run wants {count}, so {fewshot.sampler} chooses all"
+            f"the tool shows {len(fewshot.listed)} examples and the run needs {count}, so {fewshot.sampler} chooses all"
         )
     found = sum(place is not None for place in places)
     return f"the split holds {found} of the {count} examples that the tool shows; {fewshot.sampler} chooses instead"
@@ -120,16 +119,16 @@ def _shown_labels(definition: TaskDefinition, pool: Sequence[Row], where: str) -
         try:
             return _answer(readers, deepcopy(row) if readers.has_code else row)
         except DataError:
-            return None  # without an answer, it comes last; should it be shown, its fault is told then
+            return None  # without an answer, it comes last; should it be shown, its fault is reported then
 
     if all(label(row) is None for row in pool):
-        found = f"none of the {len(pool)} rows that examples come from has a right answer, which balanced ones go by"
-        raise DataError(Fault(where, found, "labelled examples", "Take another sampler, or another fewshot_split"))
+        found = f"none of the {len(pool)} rows that examples come from has a right answer, which the balanced sampler needs"
+        raise DataError(Fault(where, found, "labelled examples", "Choose another sampler, or another fewshot_split"))
     return label
 
 
 def _answer(readers: Readers, row: Row) -> str | None:
-    """The text of a row's right answer: the choice that it names, or what stands there itself."""
+    """Text of a row's right answer: the choice that it names, or its own text."""
     choices = readers.choices(row) if readers.choices is not None else []
     # Where there is one prompt per choice, the place of the right one stands in its text.
     answer: Any = readers.text(row) if choices else None

@@ -49,7 +49,7 @@ def text_reader(value: Any, columns: Collection[str], has_choices: bool, where: 
 
 
 def called(function: Callable[..., Any], where: str) -> Callable[..., Any]:
-    """A function of task code whose failures say where it is named."""
+    """Wraps a function of task code so that its failures name the key that refers to it."""
 
     def call(*arguments: Any, **settings: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Generation settings of the lm-eval dialect, turned into a request's own words."""
+"""Generation settings: from the lm-eval dialect to the fields of a request."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def effective_settings(own: Mapping[str, Any] | None, overrides: Mapping[str, An
 
 
 def generation_settings(merged: Mapping[str, Any], seed: int | None, where: str) -> GenerationSettings:
-    """The settings in a request's words.
+    """The settings as fields of a request.
 
     Sampling is on when `do_sample` says so, or, without that key, when the temperature is above 0.
     Without sampling the temperature is 0, whatever the file says.

@@ -101,7 +101,7 @@ class InstanceBuilder:
         self._opening_text = lru_cache(maxsize=16)(self._render_opening_text)
 
     def build(self, document: Document) -> Instance:
-        """A document as asked, with notes of what is odd about it."""
+        """Instance of a document, with notes on anything unusual about it."""
         # Task code may change the row that it is given, so it gets a copy of its own.
         own = replace(document, fields=deepcopy(document.fields)) if self._own.has_code else document
         with WatchedNulls() as nulls:
@@ -120,7 +120,7 @@ class InstanceBuilder:
         return not self._null_examples.isdisjoint(self._sampler.places(document.id))
 
     def _changed(self, row: Row) -> ChangedDocument:
-        """What the task's code makes of a row that it changes."""
+        """The row after the task's code has changed it."""
         own = self._own
         choices = [] if own.choices is None else [own.choices]
         # lm-eval's own scoring reads choices and target; code of the task reads what it likes.
@@ -335,7 +335,7 @@ def listed_order(size: int, index: int, where: str) -> tuple[int, ...]:
     count = math.factorial(min(size, 20))
     if index >= count:
         found = f"{size} choices have {count} orders"
-        raise DataError(Fault(where, found, f"{index + 1} or more, as --orders asks", f"Say --orders {count}"))
+        raise DataError(Fault(where, found, f"{index + 1} or more, as --orders requires", f"Use --orders {count}"))
     return _first_orders(size, index + 1)[index]
 
 

@@ -21,12 +21,12 @@ Reader = Callable[[Any], Any]
 
 
 def changed_document(row: Mapping[str, Any], prompt_readers: Sequence[Reader], log_readers: Sequence[Reader]) -> ChangedDocument:
-    """What a task's code makes of a row.
+    """Copies of a row after the task's code has changed it.
 
     Args:
         row: the row as it was; it is not changed.
-        asking: what lm-eval calls to make the prompt, in its order.
-        logging: what it calls on the row that it logs, besides the task's own `process_results`.
+        prompt_readers: what lm-eval calls to make the prompt, in its order.
+        log_readers: what it calls on the row that it logs, besides the task's own `process_results`.
     """
     after_prompt, logged = _after(row, prompt_readers), _after(row, log_readers)
     own = {name: value for name, value in logged.items() if name not in row or is_changed(value, row[name])}

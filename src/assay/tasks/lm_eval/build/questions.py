@@ -48,7 +48,7 @@ class QuestionReader:
         return found
 
     def part_names(self, row: Row) -> PartNames:
-        """What the question's parts are called: as the columns that hold them, else by what they are."""
+        """Names of the question's parts: the columns that hold them, else what they are."""
         reordered = row.get(ROTATION)
         row = reordered.row if reordered is not None else row
         question = self.question(row)

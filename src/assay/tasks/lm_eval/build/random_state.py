@@ -1,4 +1,4 @@
-"""Random numbers of task code, which draws from the process's global generators.
+"""Seeding of the process's global random generators, from which task code draws.
 
 Around such code the generators are seeded with the run's seeds and put back afterwards, so that what a task draws
 depends on the seeds alone, and nothing else in the process notices.

@@ -147,7 +147,7 @@ def _spans(parts: _Parts) -> Callable[[Row], SpanQuestion]:
 
 
 def _starts(value: Any, size: int, where: str) -> tuple[int, ...]:
-    """Where the answers begin, as many as there are; empty where none is told."""
+    """Start positions of the answers, one for each; empty if none is given."""
     found = () if value is None else tuple(value) if isinstance(value, (list, tuple)) else (value,)
     if not size or not found:
         return ()

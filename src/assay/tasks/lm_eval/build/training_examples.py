@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from assay.core.plural import verb
 from assay.core.training import TrainingExample
 from assay.core.formats import Answer, Question, SpanQuestion, as_multiple_choice
 from assay.core.requests import Generation, Instance, Loglikelihood, RollingLoglikelihood
@@ -16,7 +17,7 @@ from assay.tasks.head_requests import head_request
 
 NO_ANSWER = "no right answer is known"
 NO_QUESTION = "no question was found in them"
-NOT_IN_CONTEXT = "the answer does not stand in the context"
+NOT_IN_CONTEXT = "the answer does not occur in the context"
 NO_TEXT = "the text is empty"
 
 
@@ -93,4 +94,7 @@ def separate_skipped(found: Iterable[TrainingExample | str], what: str) -> tuple
     training_examples = [item for item in given if isinstance(item, TrainingExample)]
     reasons = Counter(item for item in given if isinstance(item, str))
     size = len(given)
-    return training_examples, [f"{what}: {count} of {size} documents teach nothing: {why}" for why, count in reasons.items()]
+    return training_examples, [
+        f"{what}: {count} of {size} documents {verb(count, 'gives', 'give')} no training example: {why}"
+        for why, count in reasons.items()
+    ]

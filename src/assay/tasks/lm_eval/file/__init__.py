@@ -1,1 +1,1 @@
-"""What a task file says: YAML, keys, schema, Python code, defaults."""
+"""Reading a task file: YAML, keys, schema, Python code, defaults."""

@@ -1,4 +1,4 @@
-"""Looks at Python code without running it: does the name that a task file asks for exist?"""
+"""Static checks of the Python code that task files name, without running it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MADE_NAMES = re.compile(r"\b(globals|locals|vars|setattr|exec|__getattr__)\b")
 
 
 def missing_code_faults(file: TaskFile) -> list[Fault]:
-    """References of a task file to code that is not there."""
+    """Faults of references to code that does not exist."""
     found = (_reference_fault(file.where(*keys), reference) for keys, reference in references(file.data))
     return [fault for fault in found if fault is not None]
 

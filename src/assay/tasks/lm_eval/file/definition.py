@@ -12,6 +12,7 @@ from assay.core.requests import LONGEST_WINDOWS, Windows
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.core.task_variants import TaskVariant
 from assay.data.sources import SourceSpec
+from assay.tasks.fewshot import LM_EVAL_SAMPLERS
 from assay.tasks.lm_eval.file.format_key import stated_format, usual_output_type
 from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, TaskFile
 from assay.tasks.prompt_parts import Delimiters
@@ -64,6 +65,11 @@ class FewshotDefinition:
     excludes: bool = False
     listed: tuple[Mapping[str, Any], ...] = ()
 
+    @property
+    def is_like_lm_eval(self) -> bool:
+        """Whether a sampler of lm-eval or task code chooses the examples, by lm-eval's rules."""
+        return not isinstance(self.sampler, str) or self.sampler in LM_EVAL_SAMPLERS
+
 
 @dataclass(frozen=True, slots=True)
 class TaskDefinition:
@@ -83,7 +89,7 @@ class TaskDefinition:
         rotates: whether every question is asked in all rotations of its choices.
         questions: reads the question of a row, where the definition was put in a style.
         prompt: what the record says of the variant's prompt: `task` and `name` at least.
-        passes_over: why the prompt cannot put a row; None for a row that it puts. None where every row is asked.
+        skip_reason: gives the reason why a row is left out, None for a row that is not; None if no row is.
         windows: how whole texts are cut.
         example_limit: most tokens of an example, or of the question with its longest choice; None for no cut.
     """
@@ -134,8 +140,13 @@ class TaskDefinition:
         return self.variant.style
 
     @property
+    def has_prompt(self) -> bool:
+        """Whether the file has a prompt of its own; one that only states a format has none."""
+        return self.format is None or self.rendering.text != ""
+
+    @property
     def evaluated_split(self) -> str:
-        """The split that is asked about: test, else validation. The schema makes sure that one exists."""
+        """The evaluated split: test, else validation. The schema ensures that one exists."""
         return self.test_split or self.validation_split or ""
 
 
@@ -232,7 +243,7 @@ def _fewshot(data: Mapping[str, Any], rendering: Rendering) -> FewshotDefinition
 
 
 def scoring_of(data: Mapping[str, Any], output_type: str) -> Scoring:
-    """What a file's `metric_list`, `filter_list` and `process_results` say."""
+    """Scoring by a file's `metric_list`, `filter_list` and `process_results`."""
     listed = data.get("metric_list")
     metrics = (
         tuple(map(_metric, expanded_entries(listed)))

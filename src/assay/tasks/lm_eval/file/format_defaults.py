@@ -89,7 +89,7 @@ def _shown_answer(question: Question) -> str:
         return found[0]
     if isinstance(question, SpanQuestion) and question.may_lack:
         return UNANSWERABLE
-    raise DataError(Fault("a few-shot example", "has no right answer", "answered examples", "Take another split"))
+    raise DataError(Fault("a few-shot example", "has no right answer", "answered examples", "Use another split"))
 
 
 def _targets(question: Question) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def _targets(question: Question) -> tuple[str, ...]:
 
 
 def _scoring(definition: TaskDefinition, is_span: bool) -> Scoring:
-    """What the file says; else SQuAD's metrics for spans, and equal texts for others."""
+    """The file's own metrics; else SQuAD's for spans, and exact match for others."""
     own, data = definition.scoring, definition.file.data
     metrics, pipelines = own.metrics, own.pipelines
     if is_span and not data.get("metric_list"):

@@ -1,4 +1,4 @@
-"""The key `format` of a task file: the kinds of it, their parts, and the faults of what a file says.
+"""The key `format` of a task file: its kinds, their parts, and the faults of a file's value.
 
 A format states a document's shape once, free of prompts; see docs/formats.md.
 """
@@ -10,8 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Fault, did_you_mean
-from assay.tasks.lm_eval.file.key_rules import COLUMN, DOC_CHOICE, DOC_TARGET, FLAG, KeySchema, is_type, key_faults
-from assay.tasks.lm_eval.file.value_checks import show
+from assay.tasks.lm_eval.file.value_checks import (
+    COLUMN,
+    DOC_CHOICE,
+    DOC_TARGET,
+    FLAG,
+    KeySchema,
+    is_type,
+    key_faults,
+    show,
+)
 from assay.tasks.lm_eval.file.yaml_reader import TaskFile
 from assay.tasks.templates import check_syntax, undefined_names
 

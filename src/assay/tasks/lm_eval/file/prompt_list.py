@@ -48,7 +48,9 @@ def list_faults(file: TaskFile) -> list[Fault]:
     names = [entry.get("name") if isinstance(entry, dict) else None for entry in listed]
     for number, name in enumerate(names):
         if isinstance(name, str) and name in names[:number]:
-            faults.append(Fault(file.where("prompts", number, "name"), f'"{name}" is the name of two', "two names"))
+            faults.append(
+                Fault(file.where("prompts", number, "name"), f'"{name}" is the name of two prompts', "two names")
+            )
     return faults
 
 

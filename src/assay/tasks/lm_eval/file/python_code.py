@@ -31,7 +31,7 @@ _TASKS = f"{_PACKAGE}.tasks"
 
 @dataclass(frozen=True, slots=True)
 class Shim:
-    """What `lm_eval` means to task code; handed in, as it needs rooms that this one does not know.
+    """Stand-ins for `lm_eval` in task code; passed in, because they depend on packages above this one.
 
     Attributes:
         modules: module of lm-eval → module of ours with the names that task code uses.
@@ -58,7 +58,7 @@ class Consent:
 
 
 def consent(allowed: bool | Sequence[str], include_path: Sequence[Path]) -> Consent:
-    """What `--allow_code` and `--trust_package` mean: all of the user's folders, or only those of named packages."""
+    """Consent by `--allow_code` and `--trust_package`: all of the user's folders, or those of named packages."""
     if isinstance(allowed, bool):
         return Consent(tuple(folder.resolve() for folder in include_path) if allowed else ())
     return Consent(tuple(_package_folder(name) for name in allowed))
@@ -157,7 +157,7 @@ class CodeLoader:
         return any(self._sources.values())
 
     def load(self, reference: FunctionReference, where: str) -> Any:
-        """What a reference means."""
+        """Imports the object that a reference names."""
         module_name, _, name = reference.text.rpartition(".")
         if not module_name:
             raise TaskFileError(
@@ -289,7 +289,7 @@ class CodeLoader:
         elif any(known.startswith(f"{name}.") for known in self.shim.modules):
             module = self._folders.setdefault(name, ModuleType(name))
         else:
-            raise ModuleNotFoundError(f"Assay has no names of '{name}' for task code", name=name)
+            raise ModuleNotFoundError(f"Assay does not provide '{name}' to task code", name=name)
         setattr(parent, name.rpartition(".")[2], module)
         return module
 
@@ -315,5 +315,5 @@ def _import_fault(reference: FunctionReference, where: str, source: Path | None,
         return Fault(where, found)
     package = missing.partition(".")[0]
     if package in sys.modules or importlib.util.find_spec(package) is not None:
-        return Fault(where, found, next=f"The installed version of {package} is not the one that this code wants")
+        return Fault(where, found, next=f"The installed version of {package} is not the one that this code needs")
     return Fault(where, found, next=install_line(package))

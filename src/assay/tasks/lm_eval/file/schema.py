@@ -1,4 +1,4 @@
-"""What a task file may say: every key, its type, and the names it may use.
+"""Schema of task files: every key, its type, and the names it may use.
 
 Takes a merged task file, gives all its faults at once, each with file, line and key path.
 """
@@ -18,7 +18,8 @@ from assay.tasks.lm_eval.file.format_key import (
     stated_format,
     usual_output_type,
 )
-from assay.tasks.lm_eval.file.key_rules import (
+from assay.tasks.lm_eval.file.prompt_list import list_faults, listed_prompts
+from assay.tasks.lm_eval.file.value_checks import (
     CODE_KEYS,
     COLUMN,
     COUNT,
@@ -30,17 +31,14 @@ from assay.tasks.lm_eval.file.key_rules import (
     MAPPING,
     TEXT,
     KeySchema,
-    is_count,
-    is_type,
-    key_faults,
-)
-from assay.tasks.lm_eval.file.prompt_list import list_faults, listed_prompts
-from assay.tasks.lm_eval.file.value_checks import (
     choice_faults,
     entry_fault,
     generation_faults,
     group_part_faults,
+    is_count,
     is_texts,
+    is_type,
+    key_faults,
     key_text_faults,
     metric_value_faults,
     pattern_faults,
@@ -66,7 +64,7 @@ OUTPUT_TYPES = ("generate_until", "multiple_choice", "loglikelihood", "loglikeli
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """Names that the scoring room offers; handed in, because rooms on one floor do not know each other.
+    """Names that the scoring package offers; passed in, because tasks and scoring do not import each other.
 
     Attributes:
         metrics: metric → output types that it scores.
@@ -218,7 +216,7 @@ def _window_faults(file: TaskFile, given: Mapping[Any, Any]) -> list[Fault]:
     faults = key_faults(file, PERPLEXITY_KEYS, given, ("perplexity",))
     kind = file.data.get("output_type")
     if kind != "loglikelihood_rolling" and "task" in file.data:
-        found = f"is for tasks that read whole texts, and this one's output_type is {show(kind)}"
+        found = f"applies to tasks that score whole texts, but output_type is {show(kind)}"
         faults.append(Fault(file.where("perplexity"), found, "output_type: loglikelihood_rolling"))
     window, stride = given.get("window"), given.get("stride")
     if not faults and window is not None and stride is not None and stride > window:
@@ -267,7 +265,7 @@ def group_faults(file: TaskFile) -> list[Fault]:
 
 
 def _code_faults(file: TaskFile) -> Iterator[Fault]:
-    """References to code that mean nothing, or stand where only plain data may stand."""
+    """Faults of references to code that name no module, or are used where only plain data is allowed."""
     for path, reference in references(file.data):
         if path[0] not in _MAYBE_CODE_KEYS and "class" not in file.data:
             found = f"names Python code ({reference})"
@@ -291,7 +289,7 @@ def _data_faults(file: TaskFile) -> list[Fault]:
     if "custom_dataset" not in data and not data.get("dataset_path"):
         faults.append(Fault(file.where("dataset_path"), "is missing", "a hub id, a folder, or json/csv/parquet"))
     if not data.get("test_split") and not data.get("validation_split"):
-        faults.append(Fault(file.where("test_split"), "no split to evaluate", "test_split or validation_split"))
+        faults.append(Fault(file.where("test_split"), "names no split to evaluate", "test_split or validation_split"))
     if stated_format(data) is not None and data.get("doc_to_text") is None:
         return faults  # everything else can be made from the question's parts
     if isinstance(data.get("prompts"), str):

@@ -1,6 +1,7 @@
-"""What stands inside a key of a task file: choices, generation settings, patterns, members of groups.
+"""Rules for keys of a task file and checks of their values: types, choices, generation settings, patterns, groups.
 
-Takes a merged task file, gives the faults of such values, and advice for values of the wrong kind.
+Takes a merged task file, gives the faults of its values with file, line and key path, and advice for values of the
+wrong kind.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -16,6 +18,10 @@ from assay.tasks.lm_eval.build.generation_settings import LENGTH_NAMES
 from assay.tasks.lm_eval.file.groups import AGGREGATE_KEYS, MEMBER
 from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, TaskFile
 
+# Keys of the dialect whose value is always Python code.
+CODE_KEYS = frozenset({"class", "custom_dataset", "process_docs", "process_results"})
+# Keys of the dialect that this version does not serve.
+UNSERVED_KEYS = frozenset({"use_prompt"})
 _NO_BOOLEANS = "Quote it: without quotes yes, no, on, off, true and false are booleans in YAML"
 _PATTERN_FILTERS = ("regex", "multi_choice_regex")
 _TEMPLATE = re.compile(r"\{\{.*\}\}|\{%.*%\}", re.DOTALL)
@@ -37,7 +43,7 @@ def nearest(value: Any, expected: str) -> str:
 
 
 def advice(value: Any, expected: str) -> str:
-    """What to do about a value of the wrong kind, where its kind tells what was meant."""
+    """Advice for a value of the wrong type, where the type shows what was meant."""
     if isinstance(value, dict) and expected.startswith(("text", "a column")):
         is_template = bool(value) and all(item is None for item in value.values())
         return "Put a template in quotes: without them braces mean a mapping in YAML" if is_template else ""
@@ -60,6 +66,73 @@ def _quote(value: Any) -> str:
     return _NO_BOOLEANS if isinstance(value, bool) else f'Quote it: "{value}"'
 
 
+# Keys and their rules
+
+
+@dataclass(frozen=True, slots=True)
+class KeySchema:
+    """A key's rule: what it should be, in words and as a test."""
+
+    expected: str
+    accepts: Callable[[Any], bool]
+
+
+def is_type(*types: type) -> Callable[[Any], bool]:
+    """Type test that does not take True for a number."""
+    return lambda value: isinstance(value, types) and (bool in types or not isinstance(value, bool))
+
+
+def is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+TEXT = KeySchema("text", is_type(str))
+FLAG = KeySchema("true or false", is_type(bool))
+MAPPING = KeySchema("a mapping", is_type(dict))
+LIST = KeySchema("a list", is_type(list))
+COUNT = KeySchema("a whole number, 0 or more", is_count)
+DOC_TEXT = KeySchema("a column, a template or a whole number", is_type(str, int))
+DOC_TARGET = KeySchema("a column, a template, a whole number or a list", is_type(str, int, list))
+DOC_CHOICE = KeySchema("a column, a template, a list or a mapping", is_type(str, list, dict))
+COLUMN = KeySchema("a column or a template", is_type(str))
+
+
+def key_faults(
+    file: TaskFile, keys: Mapping[str, KeySchema], data: Mapping[Any, Any], above: tuple[Any, ...]
+) -> list[Fault]:
+    """Faults of unknown keys and of values that break their key's rule.
+
+    Args:
+        file: the file.
+        keys: the rules.
+        data: a mapping of the file.
+        above: the path of keys that leads to it.
+    """
+    faults = []
+    for key, value in data.items():
+        where = file.where(*above, key)
+        if value is None or (isinstance(value, FunctionReference) and (key in keys or key in CODE_KEYS)):
+            continue
+        if key in CODE_KEYS:
+            faults.append(Fault(where, f"is {show(value)}", "Python code: !function module.name"))
+        elif key in UNSERVED_KEYS and not above:
+            faults.append(Fault(where, "is not supported by this version of Assay", next="Remove the key"))
+        elif not isinstance(key, str):
+            faults.append(key_fault(where, key))
+        elif key not in keys:
+            hint = did_you_mean(key, keys)
+            free = "" if above or hint else "Remove it, or put notes of your own below metadata"
+            faults.append(Fault(where, f'unknown key "{key}"{hint}', next=free))
+        elif not keys[key].accepts(value):
+            expected = keys[key].expected
+            found = f"is {show(value)}{nearest(value, expected)}"
+            faults.append(Fault(where, found, expected, advice(value, expected)))
+    return faults
+
+
+# Values
+
+
 def choice_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...]) -> Iterator[Fault]:
     """Choices that are not text: a bare `yes` is True."""
     choices = data.get("doc_to_choice")
@@ -67,7 +140,7 @@ def choice_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...
     if not isinstance(choices, (list, dict)):
         return
     if not choices:
-        yield Fault(file.where(*path), f"is {show(choices)}", "one choice at least")
+        yield Fault(file.where(*path), f"is {show(choices)}", "at least one choice")
     for key, choice in choices.items() if isinstance(choices, dict) else enumerate(choices):
         if not isinstance(choice, str):
             is_plain = not isinstance(choice, (dict, list, FunctionReference)) and choice is not None
@@ -88,18 +161,18 @@ def gold_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...])
     """Choices and targets by which no answer can be right, as far as the file alone tells."""
     choices, target, where = data.get("doc_to_choice"), data.get("doc_to_target"), file.where
     for choice in template_choices(choices)[:1]:
-        found = f"lists the choice {choice!r}: in a list a template is not filled in"
+        found = f"lists the choice {choice!r}, but templates in a list are not filled in"
         yield Fault(where(*above, "doc_to_choice"), found, "one template for all choices", 'Write "{{[A, B]}}"')
     if not isinstance(choices, (dict, list)) or isinstance(target, bool):
         return
     listed = listed_choices(choices)
     if isinstance(target, int) and not -len(listed) <= target < len(listed):
-        yield Fault(where(*above, "doc_to_target"), f"is {target}", f"a place among {len(listed)} choices, from 0")
+        yield Fault(where(*above, "doc_to_target"), f"is {target}", f"an index from 0 to {len(listed) - 1}")
     is_bare = isinstance(target, str) and bool(_BARE_NAME.fullmatch(target))
     are_digits = bool(listed) and all(isinstance(item, str) and item.isdecimal() for item in listed)
     if is_bare and are_digits and any(int(item) != place for place, item in enumerate(listed)):
-        found = f"is {target!r}: a template's digits are read as a place, counted from 0, and the choices are digits"
-        yield Fault(where(*above, "doc_to_target"), found, "a column's name alone", "Leave out the braces")
+        found = f"is {target!r}: the digits of a template are read as an index from 0, and the choices are digits"
+        yield Fault(where(*above, "doc_to_target"), found, "a column's name alone", "Remove the braces")
 
 
 def _is_number(value: Any) -> bool:
@@ -193,14 +266,14 @@ def entry_fault(where: str, entry: Any, needed: tuple[str, ...], expected: str) 
     for key in needed:
         if entry.get(key) is None:
             spelt = [name for name in entry if isinstance(name, str) and name not in needed and closest(name, [key])]
-            near = f' (is "{spelt[0]}" meant to be it?)' if spelt else ""
+            near = f' (is "{spelt[0]}" a misspelling of it?)' if spelt else ""
             return Fault(where, f'the key "{key}" is missing{near}', expected)
     key = needed[-1]
     return Fault(where, f'the value of "{key}" is {show(entry[key])}', expected)
 
 
 def metric_value_faults(file: TaskFile) -> Iterator[Fault]:
-    """Settings of metrics that cannot be."""
+    """Faults of invalid metric settings."""
     listed = file.data.get("metric_list")
     for number, entry in enumerate(listed if isinstance(listed, list) else ()):
         for key, value in entry.items() if isinstance(entry, dict) else ():
@@ -217,9 +290,8 @@ def plain_text_faults(where: str, key: str, text: str, columns: Collection[str])
         expected = "one of: " + ", ".join(columns)
         yield Fault(where, f'"{text}" is not a column of the sample document{did_you_mean(text, columns)}', expected)
     elif key in ("doc_to_text", "doc_to_target") and text.isidentifier() and closest(text, columns):
-        found = (
-            f'"{text}" is not a column of the sample document, so it is the text itself{did_you_mean(text, columns)}'
-        )
+        meaning = "is not a column of the sample document, so it is used as literal text"
+        found = f'"{text}" {meaning}{did_you_mean(text, columns)}'
         yield Fault(where, found, "a column, or a template such as {{column}}")
     for name in dict.fromkeys(_ONE_BRACE.findall(text)):
         if name in columns:
@@ -227,10 +299,10 @@ def plain_text_faults(where: str, key: str, text: str, columns: Collection[str])
 
 
 def group_part_faults(file: TaskFile) -> Iterator[Fault]:
-    """Members and aggregates of a group that are not as they should be."""
+    """Faults of a group's members and aggregates."""
     group, members = file.data.get("group"), file.data.get("task")
     if isinstance(group, list):
-        hint = "For tasks that belong to several collections, list those below tag in each task's file"
+        hint = "To put tasks in several collections, list these under tag in each task's file"
         yield Fault(file.where("group"), f"is {show(group)}", "one name", hint)
     elif group is None:
         yield Fault(file.where("group"), "has no name", "group: some_name")

@@ -1,4 +1,4 @@
-"""What is wrong with a text that is not YAML, in words for the one who wrote it.
+"""Explanations of YAML syntax errors, for the author of the file.
 
 Takes the text and the parser's error, gives a fault at the line that must be mended, which is often not the line at
 which the parser gave up.
@@ -89,7 +89,7 @@ def value_faults(path: Path, loader: Any, node: yaml.Node) -> Iterator[Fault]:
             shown = scalar.value if len(scalar.value) <= 60 else scalar.value[:57] + "…"
             reason = f" ({error})" if isinstance(error, ValueError) else ""
             where = f"{path}:{scalar.start_mark.line + 1}"
-            yield Fault(where, f"'{shown}' looks like {kind}, but is none{reason}", next="Quote it to make it a text")
+            yield Fault(where, f"'{shown}' looks like {kind}, but is not{reason}", next="Quote it to make it text")
 
 
 def _scalars(node: yaml.Node, seen: set[int]) -> Iterator[yaml.ScalarNode]:
@@ -126,7 +126,12 @@ def _tab(trouble: _Trouble) -> _Diagnosis | None:
     text = trouble.text(trouble.line)
     if "\t" not in text[: len(text) - len(text.lstrip())]:
         return None
-    return trouble.line, "a tab is used for indentation", "blanks", "Replace every tab at the start of a line by blanks"
+    return (
+        trouble.line,
+        "a tab is used for indentation",
+        "spaces",
+        "Replace every tab at the start of a line with spaces",
+    )
 
 
 def _template(trouble: _Trouble) -> _Diagnosis | None:
@@ -157,7 +162,7 @@ def _escape(trouble: _Trouble) -> _Diagnosis | None:
 
 def _open_quote(trouble: _Trouble) -> _Diagnosis | None:
     if "quoted scalar" in trouble.context and ("end of stream" in trouble.problem or "document" in trouble.problem):
-        return trouble.start, "the quote that is opened on this line is never closed", "a closing quote", ""
+        return trouble.start, "the quote opened on this line is never closed", "a closing quote", ""
     return None
 
 
@@ -166,7 +171,7 @@ def _open_bracket(trouble: _Trouble) -> _Diagnosis | None:
         return None
     sort = trouble.context.rpartition(" ")[2]
     pair = {"sequence": "[ ]", "mapping": "{ }"}.get(sort, "[ ] or { }")
-    found = f"the {pair} that is opened on this line goes wrong at line {trouble.line + 1}, column {trouble.column + 1}"
+    found = f"the {pair} opened on this line breaks at line {trouble.line + 1}, column {trouble.column + 1}"
     advice = "Close the bracket, put commas between the items, and quote texts that hold brackets or braces"
     return trouble.start, found, "a comma or a closing bracket", advice
 
@@ -178,7 +183,7 @@ def _glued(trouble: _Trouble) -> _Diagnosis | None:
     for line in (trouble.start, trouble.line - 1):
         match = _GLUED.match(trouble.text(line))
         if match:
-            return line, "there is no blank after the colon", "", f"Write {match['key']}: {match['value']}"
+            return line, "there is no space after the colon", "", f"Write {match['key']}: {match['value']}"
     return None
 
 
@@ -205,7 +210,7 @@ def _text_after_quote(trouble: _Trouble) -> _Diagnosis | None:
         return None
     if trouble.column <= trouble.text(trouble.line).find(value):
         return None
-    return trouble.line, "text goes on after the closing quote", "", _WHOLE
+    return trouble.line, "text continues after the closing quote", "", _WHOLE
 
 
 def _quote_left_open_before(trouble: _Trouble) -> _Diagnosis | None:
@@ -218,7 +223,7 @@ def _quote_left_open_before(trouble: _Trouble) -> _Diagnosis | None:
         if mark not in ("'", '"') or value.count(mark) != 1 or mark not in trouble.text(trouble.line):
             continue
         if not any(mark in trouble.text(between) for between in range(line + 1, trouble.line)):
-            found = f"the quote that is opened on this line is closed by the next one, on line {trouble.line + 1}"
+            found = f"the quote opened on this line is closed by the next one, on line {trouble.line + 1}"
             return line, found, "a closing quote", ""
     return None
 
@@ -226,7 +231,7 @@ def _quote_left_open_before(trouble: _Trouble) -> _Diagnosis | None:
 def _indentation(trouble: _Trouble) -> _Diagnosis | None:
     if "did not find expected" not in trouble.problem or "block" not in trouble.context:
         return None
-    advice = "The keys of one mapping, and the dashes of one list, start in the same column"
+    advice = "Start the keys of one mapping, and the dashes of one list, in the same column"
     return trouble.line, "the line is not indented like its neighbours", "", advice
 
 
@@ -246,14 +251,19 @@ def _tag(trouble: _Trouble) -> _Diagnosis | None:
         return None
     name = match[1].replace("tag:yaml.org,2002:", "!!")
     if name in ("!!value", "!!merge"):
-        return trouble.line, f'a lone "{trouble.value(trouble.line)}" has a meaning of its own', "", "Put it in quotes"
+        return (
+            trouble.line,
+            f'a lone "{trouble.value(trouble.line)}" has a special meaning in YAML',
+            "",
+            "Put it in quotes",
+        )
     return trouble.line, f'unknown tag "{name}"{did_you_mean(name, ["!function"])}', "!function or plain data", ""
 
 
 def _key_that_is_data(trouble: _Trouble) -> _Diagnosis | None:
     if "unhashable key" not in trouble.problem:
         return None
-    return trouble.line, "a list or a mapping stands where a key should", "a key that is text", "Put it in quotes"
+    return trouble.line, "a list or a mapping is used as a key", "a key that is text", "Put it in quotes"
 
 
 def _second_document(trouble: _Trouble) -> _Diagnosis | None:
@@ -265,7 +275,12 @@ def _second_document(trouble: _Trouble) -> _Diagnosis | None:
 def _dash_behind_key(trouble: _Trouble) -> _Diagnosis | None:
     if "block sequence entries are not allowed" not in trouble.problem:
         return None
-    return trouble.line, "a dash stands behind a key", "", "Begin the list on a line of its own, or quote the dash"
+    return (
+        trouble.line,
+        "a dash follows a key on the same line",
+        "",
+        "Begin the list on a line of its own, or quote the dash",
+    )
 
 
 _RULES: tuple[Callable[[_Trouble], _Diagnosis | None], ...] = (

@@ -51,7 +51,7 @@ class FunctionReference:
 
 
 def references(value: Any, above: KeyPath = ()) -> Iterator[tuple[KeyPath, FunctionReference]]:
-    """Every reference to code in a task file's mapping, and where it stands."""
+    """Every reference to code in a task file's mapping, with its key path."""
     if isinstance(value, FunctionReference):
         yield above, value
     elif isinstance(value, dict):
@@ -64,7 +64,7 @@ def references(value: Any, above: KeyPath = ()) -> Iterator[tuple[KeyPath, Funct
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """Where a key stands."""
+    """File and line of a key."""
 
     file: Path
     line: int
@@ -96,7 +96,7 @@ class TaskFile:
         return f"{self.path}  {show_path(keys)}" if keys else str(self.path)
 
     def below(self, *keys: Any) -> dict[KeyPath, SourceLocation]:
-        """The places of what stands below a key, as if it were a file of its own."""
+        """Locations of everything below a key, with paths relative to it."""
         depth = len(keys)
         return {
             path[depth:]: place for path, place in self.places.items() if len(path) > depth and path[:depth] == keys
@@ -191,7 +191,7 @@ def _root_fault(path: Path, data: Any) -> Fault:
         return Fault(str(path), "holds nothing", "a mapping of keys such as task: my_task")
     advice = 'Remove the dash before "task:"' if isinstance(data, list) else ""
     if isinstance(data, str) and ":" in data:
-        advice = "Write a blank after each colon"
+        advice = "Write a space after each colon"
     return Fault(f"{path}:1", f"holds a {type(data).__name__}", "a mapping of keys such as task: my_task", advice)
 
 
@@ -246,7 +246,7 @@ def _too_many(path: Path, advice: str) -> Fault:
 
 
 def _repeated(path: Path, node: yaml.Node | None) -> Iterator[Fault]:
-    """Keys that stand twice in one mapping. Every node is looked at once, however many aliases lead to it."""
+    """Keys given twice in one mapping. Every node is visited once, however many aliases lead to it."""
     waiting: list[tuple[yaml.Node, KeyPath]] = [(node, ())] if node is not None else []
     known: set[int] = set()
     while waiting:
@@ -263,7 +263,7 @@ def _repeated(path: Path, node: yaml.Node | None) -> Iterator[Fault]:
             line = key.start_mark.line + 1
             if isinstance(key, yaml.ScalarNode) and first.setdefault((key.tag, key.value), line) != line:
                 where = f"{path}:{line}  {show_path((*above, key.value))}"
-                found = f"the key is given twice: line {first[key.tag, key.value]} has it too, and is overruled here"
+                found = f"the key is given twice: line {first[key.tag, key.value]} has it too and is overridden here"
                 yield Fault(where, found, "each key once", "Remove one of the two lines")
 
 
@@ -272,7 +272,7 @@ def _places(path: Path, node: yaml.Node | None, loader: _Loader) -> dict[KeyPath
     for keys, line in _lines(node, (), (), loader):
         places[keys] = line
         if len(places) > MAX_KEY_PATHS:
-            raise TaskFileError(_too_many(path, "Write aliases (*name) out: those of aliases multiply"))
+            raise TaskFileError(_too_many(path, "Write aliases (*name) out: aliases of aliases multiply"))
         if len(keys) > _DEEPEST_NESTING:
             raise TaskFileError(_too_deep(path, line))
     return places
@@ -370,7 +370,7 @@ def _regular_file(path: Path, where: str) -> tuple[Path, tuple[int, int]]:
         hint = did_you_mean(path.name, closest(path.name, _neighbours(path), most=1))
         raise TaskFileError(Fault(where, f'no file "{path}": {reason}{hint}', "an existing task file")) from error
     if not stat.S_ISREG(found.st_mode):
-        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
+        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
         raise TaskFileError(Fault(where, f'"{path}" is {kind}', "a task file"))
     if found.st_size > MAX_BYTES:
         size = f"{found.st_size / 1e6:,.1f} MB"

@@ -1,1 +1,1 @@
-"""The same task asked another way: style, prompt, seed, order, draw, other metrics."""
+"""Variants of a task: style, prompt, seed, order, draw, other metrics."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import product
 
 from assay.core.errors import Fault, UserError
-from assay.core.specs import TaskOptions, VariationAxes
+from assay.core.specs import TaskOptions
 from assay.core.task_variants import ORDER, SEED
 from assay.tasks.fewshot import CATWALK, FIRST
 from assay.tasks.lm_eval.build.fewshot_sampler import with_sampler
@@ -20,16 +20,13 @@ from assay.tasks.lm_eval.file.definition import TaskDefinition
 from assay.tasks.lm_eval.variants.style_variants import has_choices
 from assay.tasks.styles import find_style
 
-_NOTHING = VariationAxes()
 _GENERATED = "generate_until"
 _LISTING = "a prompt style that lists the choices"
 
 
 def varied(definition: TaskDefinition, options: TaskOptions) -> list[TaskDefinition]:
-    """The task in every combination; the task itself where nothing is varied. What cannot vary is an error."""
+    """The task in every combination of levels; raises if it cannot be varied so."""
     axes = options.axes
-    if axes == _NOTHING:
-        return [definition]
     faults = list(_faults(definition, options))
     if faults:
         raise UserError(*faults)
@@ -58,11 +55,13 @@ def _faults(definition: TaskDefinition, options: TaskOptions) -> Iterator[Fault]
     axes, named = options.axes, f'the task "{definition.name}"'
     if axes.seeds and not options.shots(definition.fewshot_count):
         advice = "Add --num_fewshot N" if definition.fewshot_count is None else "Its file says num_fewshot: 0"
-        yield Fault("--seeds", f"{named} shows no examples, so there is nothing to draw", "few-shot examples", advice)
+        yield Fault(
+            "--seeds", f"{named} has no few-shot examples, so there is nothing to draw", "few-shot examples", advice
+        )
     sampler = options.fewshot_sampler or definition.fewshot.sampler
     if axes.seeds and sampler in (FIRST, CATWALK):
-        found = f"{named} takes its examples by the sampler {sampler}, which knows no seed"
-        yield Fault("--seeds", found, "a sampler that draws", "Add --fewshot_sampler fixed, or leave --seeds out")
+        found = f"{named} uses the sampler {sampler}, which takes no seed"
+        yield Fault("--seeds", found, "a sampler that draws", "Add --fewshot_sampler fixed, or leave out --seeds")
     if axes.orders > 1:
         yield from _order_faults(definition, named)
     if axes.draws is not None:
@@ -72,26 +71,26 @@ def _faults(definition: TaskDefinition, options: TaskOptions) -> Iterator[Fault]
 def _order_faults(definition: TaskDefinition, named: str) -> Iterator[Fault]:
     advice = "Add --style letters, or write TASK@letters"
     if definition.prompt is not None:
-        found = f"{named} is asked in prompts of its own, whose choices cannot be moved"
-        yield Fault("--orders", found, _LISTING, "Leave --orders or the prompts out")
+        found = f"{named} has prompts of its own, whose choices cannot be reordered"
+        yield Fault("--orders", found, _LISTING, "Leave out --orders or the prompts")
     elif not has_choices(definition):
-        yield Fault("--orders", f"{named} has no choices", _LISTING, "Leave --orders or the task out")
+        yield Fault("--orders", f"{named} has no choices", _LISTING, "Leave out --orders or the task")
     elif definition.style is None:
-        yield Fault("--orders", f"{named} is asked in its own prompt, whose choices cannot be moved", _LISTING, advice)
+        yield Fault("--orders", f"{named} uses its own prompt, whose choices cannot be reordered", _LISTING, advice)
     elif definition.rotates:
-        found = f"{named} is asked in all rotations of its choices already"
-        yield Fault("--orders", found, "one of the two", "Leave --orders or the rotations out")
+        found = f"{named} already uses all rotations of its choices"
+        yield Fault("--orders", found, "one of the two", "Leave out --orders or the rotations")
     elif not find_style(definition.style).shows_options:
-        yield Fault("--orders", f"{named} is asked in the style {definition.style}, which lists no choices", _LISTING)
+        yield Fault("--orders", f"{named} uses the style {definition.style}, which lists no choices", _LISTING)
 
 
 def _draw_faults(definition: TaskDefinition, options: TaskOptions, named: str) -> Iterator[Fault]:
     if definition.output_type != _GENERATED:
-        found = f"{named} asks for likelihoods, which are the same every time"
-        yield Fault("--draws", found, "tasks whose answers are written", "Leave --draws or the task out")
+        found = f"{named} scores likelihoods, which are the same in every draw"
+        yield Fault("--draws", found, "a generation task", "Leave out --draws or the task")
         return
     own = effective_settings(definition.generation, options.generation, definition.rendering.delimiters.example)
     where = definition.file.where("generation_kwargs")
     if generation_settings(own, options.sampling_seed, where).sampling.is_greedy:
-        found = f"{named} is answered greedily, so all draws are equal"
+        found = f"{named} is decoded greedily, so all draws are equal"
         yield Fault("--draws", found, "a temperature above 0", "Add --gen_kwargs temperature=0.8,do_sample=true")

@@ -36,7 +36,7 @@ _Named = TypeVar("_Named", ListedPrompt, PromptTemplate)
 
 @dataclass(frozen=True, slots=True)
 class PromptOptions:
-    """Which prompts the user requests.
+    """The prompts that the user requests.
 
     Attributes:
         place: PromptSource's file or folder; None for what the task file says.
@@ -56,16 +56,14 @@ class PromptOptions:
 
 def in_prompts(
     file: TaskFile, prompt_options: PromptOptions, define: Callable[[TaskFile], TaskDefinition]
-) -> list[TaskDefinition] | None:
-    """A task in every requested prompt; None where neither the run nor the file names prompts.
+) -> list[TaskDefinition]:
+    """A task in every requested prompt.
 
     Args:
-        file: the task.
+        file: the task, whose key `prompts` names them.
         prompt_options: which of the prompts.
         define: makes the definition of a file.
     """
-    if prompt_options.place is None and file.data.get("prompts") is None:
-        return None
     if prompt_options.place is None and isinstance(file.data["prompts"], list):
         chosen = _chosen(listed_prompts(file), prompt_options, file.where("prompts"))
         return [_with_listed(define(prompt.file), file, prompt) for prompt in chosen]
@@ -96,13 +94,13 @@ def _chosen(prompts: Sequence[_Named], prompt_options: PromptOptions, where: str
     kept = [prompt for prompt in prompts if prompt.original_task or not prompt_options.is_original]
     if not kept:
         found = f"none of its {len(prompts)} prompts is marked original_task"
-        raise UserError(Fault(where, found, "one at least", "Leave --original_task out"))
+        raise UserError(Fault(where, found, "at least one", "Leave out --original_task"))
     if prompt_options.name is None:
         return kept
     named = [prompt for prompt in kept if _label(prompt) == prompt_options.name]
     if not named:
         names = list(map(_label, kept))
-        found = f'no prompt "{prompt_options.name}"{did_you_mean(prompt_options.name, names)}'
+        found = f'unknown prompt "{prompt_options.name}"{did_you_mean(prompt_options.name, names)}'
         raise UserError(Fault(where, found, "one of " + ", ".join(names)))
     return named
 
@@ -212,7 +210,7 @@ class _TemplateReader:
         return INVALID_GOLD if place is None else place
 
     def skip_reason(self, row: Row) -> str | None:
-        """Why the template does not put a row; None where it does."""
+        """Reason why the template skips a row; None if it does not."""
         found = self._rendered(row)
         if not isinstance(found, SkippedRow):
             return None
@@ -221,7 +219,7 @@ class _TemplateReader:
     def _found(self, row: Row) -> RenderedPrompt:
         found = self._rendered(row)
         if isinstance(found, SkippedRow):
-            raise DataError(Fault(self._template.where, f"does not put a document: {found.reason}"))
+            raise DataError(Fault(self._template.where, f"gives no prompt for a document: {found.reason}"))
         return found
 
     def _rendered(self, row: Row) -> RenderedPrompt | SkippedRow:

@@ -1,4 +1,4 @@
-"""A task of the lm-eval dialect in another prompt style: the same documents and examples, put another way.
+"""A task of the lm-eval dialect in another prompt style: the same documents and examples, worded differently.
 
 Takes a definition and a style, gives the definition that asks in this style. The question comes from the file's key
 `format`, or is found in the prompt that its own templates make.
@@ -36,7 +36,7 @@ def in_style(definition: TaskDefinition, style: Style | None) -> TaskDefinition:
     """A definition in a style, or as its file has it; what only states a format is asked as follows from that."""
     if style is not None:
         return restyle(definition, style)
-    if definition.format is None or definition.rendering.text != "":
+    if definition.has_prompt:
         return definition
     kind = format_kind(definition.format)
     if kind not in (CHOICE, CLASSES):
@@ -63,7 +63,7 @@ def restyle(definition: TaskDefinition, style: Style) -> TaskDefinition:
                 str(definition.file.path),
                 f'the task "{definition.name}" {why}, so no prompt style fits it',
                 "a multiple-choice task",
-                "Leave the task out, or give its file a key format: (question, choices, answer)",
+                "Leave out the task, or give its file a key format: (question, choices, answer)",
             )
         )
     examples = definition.fewshot
@@ -169,7 +169,7 @@ class _Styled:
         first = next(iter(answer), INVALID_GOLD) if isinstance(answer, tuple) else answer
         if first < 0:
             found = f"a few-shot example has no right answer among its {len(self._apply_style(row).answers)} choices"
-            raise DataError(Fault(self._where, found, "labelled examples", "Take them from another split"))
+            raise DataError(Fault(self._where, found, "labelled examples", "Use another split for the examples"))
         return first
 
     def _apply_style(self, row: Row) -> StyledQuestion:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import UserError
-from assay.tasks.scoring_overrides import scoring_changes
+from assay.tasks.lm_eval.variants.scoring_overrides import scoring_changes
 
 FILE = {
     "metric_list": [{"metric": "acc_mutual_phrase", "phrase": "So:"}],

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.version import __version__
-from assay.tasks.catalog_index import TaskEntry, index_folder
+from assay.tasks.catalog import TaskEntry, index_folder
 
 COUNT = 220
 

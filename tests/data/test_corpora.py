@@ -1,4 +1,4 @@
-"""The user's own texts as tasks: domains, files of every kind, and faults with file and line."""
+"""Corpora: domains, files of every kind, and faults with file and line."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from assay.core.errors import DataError, UserError
-from assay.core.requests import RollingLoglikelihood, Windows
-from assay.core.specs import TaskOptions, TextOptions
-from assay.tasks.corpora import TextCorpus, open_corpus, resolve_windows
+from assay.core.errors import DataError
+from assay.core.specs import TextOptions
+from assay.data.corpora import Corpus, read_corpus
 
 
 def lines(path: Path, *rows: Any) -> Path:
@@ -21,12 +20,12 @@ def lines(path: Path, *rows: Any) -> Path:
     return path
 
 
-def opened(path: Path, **texts: Any) -> TextCorpus:
-    return open_corpus(f"text:{path}", TaskOptions(texts=TextOptions(**texts)))
+def opened(path: Path, **texts: Any) -> Corpus:
+    return read_corpus(path, path, TextOptions(**texts), "--tasks")
 
 
-def texts_of(corpus: TextCorpus) -> dict[str, list[str]]:
-    return {task.domain: [document.fields["text"] for document in task.documents()] for task in corpus.tasks}
+def texts_of(corpus: Corpus) -> dict[str, list[str]]:
+    return {domain: [document.text for document in documents] for domain, documents in corpus.domains.items()}
 
 
 def fault(path: Path, **texts: Any) -> str:
@@ -38,9 +37,7 @@ def fault(path: Path, **texts: Any) -> str:
 def test_a_plain_file_is_one_document(tmp_path: Path) -> None:
     path = tmp_path / "tale.txt"
     path.write_bytes("Once.\r\n\r\nTwice, naïve.\n".encode())
-    corpus = opened(path)
-    assert texts_of(corpus) == {"tale": ["Once.\r\n\r\nTwice, naïve.\n"]}
-    assert corpus.group is None and corpus.tasks[0].card.name == f"text:{path}"
+    assert texts_of(opened(path)) == {"tale": ["Once.\r\n\r\nTwice, naïve.\n"]}
 
 
 def test_plain_files_of_a_folder_are_one_domain(tmp_path: Path) -> None:
@@ -55,10 +52,7 @@ def test_json_lines_are_a_domain_each_by_name(tmp_path: Path) -> None:
     lines(tmp_path / "c" / "web.jsonl", {"text": "one"}, {"text": "two"})
     with gzip.open(tmp_path / "c" / "news.jsonl.gz", "wt", encoding="utf-8") as stream:
         stream.write('{"text": "three ☕"}\n\n')
-    corpus = opened(tmp_path / "c")
-    assert texts_of(corpus) == {"news": ["three ☕"], "web": ["one", "two"]}
-    assert corpus.group is not None and corpus.group.is_pooled
-    assert corpus.group.members == (f"text:{tmp_path}/c:news", f"text:{tmp_path}/c:web")
+    assert texts_of(opened(tmp_path / "c")) == {"news": ["three ☕"], "web": ["one", "two"]}
 
 
 def test_a_column_may_say_the_domain(tmp_path: Path) -> None:
@@ -77,25 +71,24 @@ def test_line_ends_inside_a_text_end_no_document(tmp_path: Path) -> None:
 def test_empty_documents_are_left_out_and_counted(tmp_path: Path) -> None:
     corpus = opened(lines(tmp_path / "e.jsonl", {"text": ""}, {"text": " "}, {"text": ""}))
     assert texts_of(corpus) == {"e": [" "]}
-    assert corpus.notices == (f"text:{tmp_path}/e.jsonl: documents without any text were left out (2)",)
-    assert corpus.tasks[0].empty == 2
-    assert "holds 1 documents, all of them empty" in fault(lines(tmp_path / "f.jsonl", {"text": ""}))
-    assert "holds no document" in fault(lines(tmp_path / "g.jsonl"))
+    assert corpus.empty == {"e": 2}
+    assert "holds 1 document, all without text" in fault(lines(tmp_path / "f.jsonl", {"text": ""}))
+    assert "holds no documents" in fault(lines(tmp_path / "g.jsonl"))
 
 
 def test_a_document_has_its_line(tmp_path: Path) -> None:
-    (task,) = opened(lines(tmp_path / "e.jsonl", {"text": ""}, {"text": "b", "more": 1})).tasks
-    assert task.documents()[0].fields == {"text": "b", "source": f"{tmp_path}/e.jsonl:2"}
+    corpus = opened(lines(tmp_path / "e.jsonl", {"text": ""}, {"text": "b", "more": 1}))
+    assert corpus.domains["e"][0].source == f"{tmp_path}/e.jsonl:2"
 
 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
         ("{text: 1}", "bad.jsonl:2: is not JSON"),
-        ("[1]", "bad.jsonl:2: is a list; expected an object"),
+        ("[1]", "bad.jsonl:2: has the JSON type list; expected an object"),
         ('{"txt": "a"}', 'bad.jsonl:2: has no "text" (did you mean "txt"?)'),
-        ('{"text": 5}', 'bad.jsonl:2: its "text" is a int'),
-        ('{"text": null}', 'bad.jsonl:2: its "text" is a NoneType'),
+        ('{"text": 5}', 'bad.jsonl:2: its "text" has the type int'),
+        ('{"text": null}', 'bad.jsonl:2: its "text" has the type NoneType'),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: str, expected: str) -> None:
@@ -119,21 +112,6 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "void").mkdir()
     assert "cut.jsonl.gz: is a damaged gzip file" in fault(damaged)
     assert "latin.txt: is not UTF-8" in fault(foreign)
-    assert "page.html: cannot read files of this kind" in fault(other)
+    assert "page.html: is not a text file of a known kind" in fault(other)
     assert "void: holds no text" in fault(tmp_path / "void")
     assert "there is no such file or folder" in fault(tmp_path / "gone.txt")
-
-
-def test_documents_are_evaluated_in_the_windows_of_the_run(tmp_path: Path) -> None:
-    (task,) = opened(lines(tmp_path / "e.jsonl", {"text": "b"}), window=64, stride=16).tasks
-    assert task.build(task.documents()[0]).requests == (RollingLoglikelihood("b", windows=Windows(64, 16)),)
-    assert task.card.config["perplexity"] == {"window": 64, "stride": 16}
-
-
-def test_the_run_decides_over_the_task() -> None:
-    own = Windows(512, 128)
-    assert resolve_windows(TextOptions(), own) == own
-    assert resolve_windows(TextOptions(stride=64), own) == Windows(512, 64)
-    assert resolve_windows(TextOptions(window=100), own) == Windows(100)
-    with pytest.raises(UserError, match="more than the 512 tokens"):
-        resolve_windows(TextOptions(stride=600), own)

@@ -11,9 +11,8 @@ from assay.core.errors import UserError
 from assay.core.specs import TaskOptions
 from assay.tasks.lm_eval.file.schema import KnownNames
 from assay.tasks.lm_eval.task import LmEvalTask
-from assay.tasks.lm_eval.variants.metric_changes import rescored
+from assay.tasks.lm_eval.variants.scoring_overrides import rescored, scoring_changes
 from assay.tasks.lm_eval.variants.style_variants import restyle
-from assay.tasks.scoring_overrides import scoring_changes
 from assay.tasks.styles import find_style
 
 Make = Callable[..., LmEvalTask]
