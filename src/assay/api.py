@@ -23,10 +23,18 @@ from assay.core.specs import RunSpec
 from assay.core.training import FitSpec, parse_fit_spec
 from assay.models.registry import is_known, resolve_model
 from assay.options.model_rows import ModelRow, model_rows
-from assay.options.refusals import refuse_early_stopping, refuse_methods_settings
-from assay.options.specification import fit_spec_of, make_spec, with_settings
+from assay.options.specification import (
+    Tasks,
+    fit_spec_of,
+    make_spec,
+    names_and_objects,
+    refuse_early_stopping,
+    refuse_methods_settings,
+    split_tasks,
+    task_objects,
+    with_settings,
+)
 from assay.options.table import Settings
-from assay.options.task_arguments import Tasks, names_and_objects, split_tasks, task_objects
 from assay.report.result_files import check_output_path, write_results
 from assay.run.events import Listener, ignore
 from assay.run.forecast import PlanReport, forecast

@@ -11,14 +11,12 @@ import pytest
 from assay.cli.main import COMMANDS
 from assay.core.specs import RunSpec
 from assay.core.training import FINETUNE, FIT_KEYS
-from assay.options.commands import NAMES, command
 from assay.options.help import help_text, meaning
 from assay.options.option import SWITCH, field_default
-from assay.options.parser import make_parser, parse_command
+from assay.options.parser import NAMES, command, make_parser, parse_command
 from assay.options.reference import page
 from assay.options.specification import make_spec
-from assay.options.table import setting_options
-from assay.options.training import training_options
+from assay.options.table import setting_options, training_options
 
 DOCS = Path(__file__).parents[2] / "docs"
 # A value for every setting that a command may offer; those that need another setting come with it.

@@ -5,11 +5,11 @@ Their options are the settings of a run, without those that have no meaning in t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from assay.core.training import METHODS
-from assay.options.command_rows import (
+from assay.options.commands import (
     COMPARED,
     FAMILY,
     LOG_SAMPLES,
@@ -23,17 +23,15 @@ from assay.options.command_rows import (
     TRUSTED_PACKAGE,
     Command,
     format_option,
-    hidden,
 )
-from assay.options.option import OPTIONAL, SWITCH, WORDS, Option
+from assay.options.option import OPTIONAL, SWITCH, WORDS, Option, read_count, read_natural, split_names
 from assay.options.table import (
     OUTPUT,
     TASKS,
     TRAINING,
     setting_options,
+    training_options,
 )
-from assay.options.training import training_options
-from assay.options.values import read_count, read_natural, split_names
 
 # Options of lm-eval that need nothing here → why.
 WITHOUT_EFFECT = {
@@ -46,8 +44,8 @@ WITHOUT_EFFECT = {
     "trust_remote_code": "say trust_remote_code=true in --model_args for a model that needs it",
 }
 _SHORT = {"use_cache": "-c", "verbosity": "-v"}
-_UPLOAD = "Write the files with --output_path DIR --log_samples"
-# Options of lm-eval that send results elsewhere → what to do instead.
+_UPLOAD = "Assay sends results nowhere. Write the files with --output_path DIR --log_samples"
+# Options of lm-eval that upload results → what to do instead.
 ELSEWHERE = {
     "wandb_args": f"{_UPLOAD}, then: wandb artifact put --type results --name PROJECT/NAME DIR",
     "wandb_config_args": f"{_UPLOAD}, then: wandb artifact put --type results --name PROJECT/NAME DIR",
@@ -64,12 +62,16 @@ def _settings(without: Iterable[str]) -> dict[str, Option]:
 
 
 def _lm_eval_options() -> dict[str, Option]:
-    """Options of lm-eval that scripts may carry along."""
-    silent = {
+    """Options of lm-eval that scripts may contain and that are not needed here."""
+    return {
         name: Option(reason, short=_SHORT.get(name, ""), takes=OPTIONAL, constant=True, is_hidden=True)
         for name, reason in WITHOUT_EFFECT.items()
     }
-    return {**silent, **{name: Option(text, takes="any", is_hidden=True) for name, text in ELSEWHERE.items()}}
+
+
+def _hidden(options: Mapping[str, Option]) -> dict[str, Option]:
+    """Options that a command accepts and help texts leave out."""
+    return {name: replace(option, is_hidden=True) for name, option in options.items()}
 
 
 _EARLY_STOPPING = ("until_se", "until_decided", "reference")
@@ -125,9 +127,9 @@ def _run() -> Command:
         *("style", "like", "metrics", "seed", "until_se", "finetune"),
         *("output_path", "log_samples", "write_out", "config", "store"),
     )
-    accepted = {**hidden(training_options()), **figures, **_lm_eval_options()}
+    accepted = {**_hidden(training_options()), **figures, **_lm_eval_options()}
     about = "Evaluates one or more models on tasks. Repeating the command continues an interrupted run."
-    return Command(about, {**own, **_settings(()), **accepted}, shown)
+    return Command(about, {**own, **_settings(()), **accepted}, shown, ELSEWHERE, WITHOUT_EFFECT)
 
 
 def _plan() -> Command:
@@ -154,9 +156,10 @@ def _plan() -> Command:
     }
     without = (*_EARLY_STOPPING, *_TRAINED, *_RUN_ONLY)
     about = "Counts what a run would request, without running it. No weights are loaded."
-    refused = dict.fromkeys(_EARLY_STOPPING, "How many documents are enough is known during a run only: assay run")
+    unknown = "How many documents are enough is known during a run only: assay run"
+    refused = {**dict.fromkeys(_EARLY_STOPPING, unknown), **ELSEWHERE}
     shown = (*_USUAL, "style", "like", "metrics", "detect", "alpha", "format", "store")
-    return Command(about, {**own, **_settings(without), **_lm_eval_options()}, shown, refused)
+    return Command(about, {**own, **_settings(without), **_lm_eval_options()}, shown, refused, WITHOUT_EFFECT)
 
 
 def _matrix() -> Command:
@@ -188,7 +191,7 @@ def _matrix() -> Command:
         **dict.fromkeys(_EARLY_STOPPING, "Models are compared on the same documents: --sample N, or see assay run"),
         "predict_only": "See: assay run",
     }
-    return Command(about, {**own, **_settings(without), **hidden(training_options())}, shown, refused)
+    return Command(about, {**own, **_settings(without), **_hidden(training_options())}, shown, refused)
 
 
 def _finetune() -> Command:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from assay.options.command_rows import (
+from assay.options.commands import (
     LOG_SAMPLES,
     MISSING,
     OUTPUT_FILE,
@@ -17,15 +17,13 @@ from assay.options.command_rows import (
     Command,
     format_option,
 )
-from assay.options.hints import LISTINGS as SYNONYMS
-from assay.options.option import OPTIONAL, SWITCH, WORDS, Option
+from assay.options.option import OPTIONAL, SWITCH, WORDS, Option, read_count, read_margin, split_names
 from assay.options.table import (
     OUTPUT,
     RUNS,
     TASKS,
     setting_options,
 )
-from assay.options.values import read_count, read_margin, split_names
 from assay.studies.paired.paired_values import ALL_FLIPS, AXES, CORRECTIONS, TESTS
 
 FIGURE_KINDS = ("reliability", "axes", "prompts", "lengths", "positions")
@@ -214,6 +212,8 @@ LISTINGS = ("tasks", "groups", "tags", "models", "metrics", "filters", "styles",
 
 
 def _ls() -> Command:
+    from assay.options.hints import LISTINGS as SYNONYMS
+
     own = {
         "what": Option(
             f"what to list: {', '.join(LISTINGS)}",
