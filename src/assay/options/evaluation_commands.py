@@ -77,6 +77,7 @@ def _hidden(options: Mapping[str, Option]) -> dict[str, Option]:
 _EARLY_STOPPING = ("until_se", "until_decided", "reference")
 _AXES = ("fewshot_seeds", "orders", "draws")
 _TRAINED = ("finetune", "finetune_together")
+_SAMPLES = ("samples", "sample", "sample_seed")
 _TEXTS = ("window", "stride", "text_column", "domain_column")
 _RUN_ONLY = ("predict_only", "bootstrap_iters")
 _USUAL = (
@@ -210,12 +211,12 @@ def _finetune() -> Command:
         "store": STORE,
     }
     refused = {
-        **dict.fromkeys(("limit", "samples", "sample"), "Take fewer training examples with --train_limit"),
-        "num_fewshot": "Training examples have no few-shot examples before them",
-        **dict.fromkeys(("metrics", "scoring"), "See --validation_metric"),
-        "gen_kwargs": "It acts when the model generates: assay run",
+        **dict.fromkeys(("limit", *_SAMPLES), "Take fewer training examples with --train_limit"),
+        **dict.fromkeys(("num_fewshot", "fewshot_sampler"), "Training examples have no few-shot examples before them"),
+        **dict.fromkeys(("metrics", "scoring", "cluster"), "See --validation_metric"),
+        **dict.fromkeys(("gen_kwargs", *_TEXTS), "It changes evaluation, not training: assay run"),
     }
-    without = (*refused, *_EARLY_STOPPING, *_AXES, *_RUN_ONLY, *_TRAINED, "sample_seed", "cluster", "fewshot_sampler")
+    without = (*refused, *_EARLY_STOPPING, *_AXES, *_RUN_ONLY, *_TRAINED)
     shown = (
         *("model", "model_args", "batch_size", "device", "tasks", "include_path", "method", "epochs", "learning_rate"),
         *("train_batch_size", "train_seed", "train_limit", "validation_metric", "patience", "lora_rank"),
@@ -225,7 +226,7 @@ def _finetune() -> Command:
         "Trains a model on the training documents of tasks. The result is a new model with a name, which --model takes "
         "in every command. Repeating the command continues an interrupted training."
     )
-    return Command(about, {**own, **_settings((*without, *_TEXTS, "seed"))}, shown, refused)
+    return Command(about, {**own, **_settings(without)}, shown, refused)
 
 
 def _study_output() -> dict[str, Option]:
@@ -286,12 +287,12 @@ def _methods() -> Command:
     refused = {
         "style": "Name the styles to compare with --styles",
         **dict.fromkeys(("metrics", "scoring"), "Name the methods to compare with --methods"),
-        "prompts": "See: assay run --prompts",
+        **dict.fromkeys(("prompts", "original_task"), "See: assay run --prompts"),
+        **dict.fromkeys(_TEXTS, "Methods score choices, and texts have none: assay run"),
         **dict.fromkeys(_EARLY_STOPPING, "Methods are compared on the same documents: --sample N, or see assay run"),
     }
-    without = (*refused, *_AXES, *_RUN_ONLY, *_TRAINED, *_TEXTS, "original_task", "gen_kwargs", "like")
-    usual = tuple(name for name in _USUAL if name != "gen_kwargs")
-    shown = (*usual, "styles", "methods", "output_path", "format", "figures", "details", "store")
+    without = (*refused, *_AXES, *_RUN_ONLY, *_TRAINED, "like")
+    shown = (*_USUAL, "styles", "methods", "output_path", "format", "figures", "details", "store")
     about = (
         "Compares the methods of scoring multiple-choice answers on the same answers of a model: accuracy, documents "
         "that change, ranks of models, and bias by length and position."
