@@ -83,8 +83,13 @@ TRUSTED_PACKAGE = Option("installed package whose task code may run; may repeat"
 STORE = Option("file of answers and runs", OUTPUT, "FILE", "your data folder")
 RECORDED_RUN = Option("name of a run or its start, last, last~1; see assay ls runs", RUNS, "RUN", is_positional=True)
 LOG_SAMPLES = Option("also write the answers to every document", OUTPUT, short="-s", takes=SWITCH)
-OUTPUT_FOLDER = Option("folder for result files", OUTPUT, "DIR", "none", short="-o")
-OUTPUT_FILE = Option("file to write instead of printing", OUTPUT, "FILE", "print", short="-o")
+OUTPUT_PATH = Option("folder for result files, or a .json file", OUTPUT, "PATH", "none", short="-o")
+
+
+def output_option(name: str, *suffixes: str) -> Option:
+    """The option `--output_path` of a report: one file by its suffix, or a folder for all files."""
+    files = f"{', '.join(suffixes[:-1])} or {suffixes[-1]}"
+    return replace(OUTPUT_PATH, help=f"file that ends in {files}, or folder for {name} in all of them")
 
 
 def format_option(*choices: str) -> Option:

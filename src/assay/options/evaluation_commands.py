@@ -15,7 +15,7 @@ from assay.options.commands import (
     LOG_SAMPLES,
     MODEL_HELP,
     ONE_MODEL,
-    OUTPUT_FOLDER,
+    OUTPUT_PATH,
     POWER,
     SEVERAL_MODELS,
     STORE,
@@ -23,6 +23,7 @@ from assay.options.commands import (
     TRUSTED_PACKAGE,
     Command,
     format_option,
+    output_option,
 )
 from assay.options.option import OPTIONAL, SWITCH, WORDS, Option, read_count, read_natural, split_names
 from assay.options.table import (
@@ -109,7 +110,7 @@ def _run() -> Command:
             details="the command line overrides it",
             short="-C",
         ),
-        "output_path": OUTPUT_FOLDER,
+        "output_path": OUTPUT_PATH,
         "log_samples": LOG_SAMPLES,
         "write_out": Option("print the first document of each task", OUTPUT, short="-w", takes=SWITCH),
         "audit": Option(
@@ -164,7 +165,6 @@ def _plan() -> Command:
 
 
 def _matrix() -> Command:
-    formats = format_option("text", "markdown", "csv", "latex", "json", "html")
     own = {
         "model": SEVERAL_MODELS,
         "tasks": TASK_NAMES,
@@ -176,10 +176,8 @@ def _matrix() -> Command:
             default="the first that most models have",
             read=split_names,
         ),
-        "output_path": Option(
-            "folder for matrix.md, .csv, .tex, .json and .html, or one such file", OUTPUT, "PATH", "none", short="-o"
-        ),
-        "format": replace(formats, constants={}),
+        "output_path": output_option("matrix", ".md", ".csv", ".tex", ".json", ".html"),
+        "format": format_option("text", "markdown", "csv", "latex", "json", "html"),
         "store": STORE,
     }
     without = ("metrics", *_EARLY_STOPPING, *_AXES, *_RUN_ONLY)
@@ -232,9 +230,7 @@ def _finetune() -> Command:
 def _study_output() -> dict[str, Option]:
     """The rows of what a study of methods prints and writes."""
     return {
-        "output_path": Option(
-            "folder for study.json, study.md and figures", OUTPUT, "DIR", "none are written", short="-o"
-        ),
+        "output_path": replace(OUTPUT_PATH, help="file that ends in .json or .md, or folder for both and figures"),
         "format": format_option("text", "markdown", "json"),
         "figures": Option(
             "format of the figures below --output_path: svg, png or none",

@@ -7,8 +7,7 @@ from dataclasses import replace
 from assay.options.commands import (
     LOG_SAMPLES,
     MISSING,
-    OUTPUT_FILE,
-    OUTPUT_FOLDER,
+    OUTPUT_PATH,
     RECORDED_RUN,
     STORE,
     TASK_NAMES,
@@ -16,6 +15,7 @@ from assay.options.commands import (
     TRUSTED_PACKAGE,
     Command,
     format_option,
+    output_option,
 )
 from assay.options.option import OPTIONAL, SWITCH, WORDS, Option, read_count, read_margin, split_names
 from assay.options.table import (
@@ -43,7 +43,7 @@ def _rescore() -> Command:
             group=MISSING,
             default="as recorded",
         ),
-        "output_path": OUTPUT_FOLDER,
+        "output_path": OUTPUT_PATH,
         "log_samples": LOG_SAMPLES,
         "format": format_option("text", "json"),
         "store": STORE,
@@ -133,8 +133,8 @@ def _compare() -> Command:
         "picks": Option(
             "report per-document agreement of the predicted choices (reopens the runs)", OUTPUT, takes=SWITCH
         ),
-        "format": replace(format_option("text", "markdown", "json", "junit"), constants={}),
-        "output_path": OUTPUT_FILE,
+        "format": format_option("text", "markdown", "json", "junit"),
+        "output_path": output_option("comparison", ".txt", ".md", ".json", ".xml"),
         "store": STORE,
     }
     return Command("Compares recorded runs document by document. No model is loaded.", own)
@@ -155,7 +155,7 @@ def _explain() -> Command:
         ),
         "tokens": Option("open the models' tokenizers and compare tokens, too", OUTPUT, takes=SWITCH),
         "format": format_option("text", "markdown", "json"),
-        "output_path": OUTPUT_FILE,
+        "output_path": output_option("explanation", ".txt", ".md", ".json"),
         "store": STORE,
     }
     return Command("Explains why two recorded runs have different scores. No weights are loaded.", own)
@@ -171,7 +171,9 @@ def _plot() -> Command:
         is_positional=True,
         choices=FIGURE_KINDS,
     )
-    path = Option("file of the figure (.svg or .png)", OUTPUT, "FILE", "RUN_KIND.svg", short="-o")
+    path = replace(
+        OUTPUT_PATH, help="file that ends in .svg or .png, or folder for RUN_KIND.svg", default="the current folder"
+    )
     about = "Draws a figure of a recorded run. No model is loaded."
     return Command(about, {"run": RECORDED_RUN, "kind": kinds, "output_path": path, "store": STORE})
 
