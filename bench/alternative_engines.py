@@ -49,7 +49,7 @@ def positions_of(ids: np.ndarray) -> np.ndarray:
 
 
 def random_past(batch: int) -> list[np.ndarray]:
-    """Keys and values of 512 tokens; what they hold does not matter for the time."""
+    """Keys and values of 512 tokens; their content does not affect the time."""
     generator = np.random.default_rng(0)
     one = generator.standard_normal((batch, 3, CACHED, 64), dtype=np.float32)
     return [one.copy() for _ in range(2 * LAYERS)]
@@ -118,12 +118,12 @@ def torch_int8(options: Options) -> Engine:
 
 
 def compile_anew(options: Options) -> None:
-    """Has `torch.compile` remember nothing of earlier processes, so that its time counts; before torch is imported."""
+    """Disables the cache of `torch.compile`, so that its time counts; call it before torch is imported."""
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=options.work)
 
 
 def compiled_layers(options: Options) -> Engine:
-    """`torch.compile` of each layer by itself: layers share one compilation, of which a whole model has thirty."""
+    """`torch.compile` of each layer separately: layers share one compilation, while a whole model has thirty."""
     compile_anew(options)
     model = loaded(options)
     for layer in model.model.layers:
@@ -283,7 +283,7 @@ def openvino_int8(options: Options) -> Engine:
 
 
 def openvino_int8_weights(options: Options) -> Engine:
-    """int8 weights with float32 activations: OpenVINO quantises activations too unless told not to."""
+    """int8 weights with float32 activations: OpenVINO also quantises activations unless disabled."""
     return openvino(options, int8=True, settings={"DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"})
 
 
@@ -291,7 +291,7 @@ def openvino_int8_weights(options: Options) -> Engine:
 
 
 def exported(options: Options, opset: int, with_logits: bool, with_past: bool) -> Path:
-    """An ONNX file, made once per work folder; the seconds it took lie beside it."""
+    """An ONNX file, made once per work folder; the seconds it took are in a file next to it."""
     path = Path(options.work) / f"{opset}-{with_logits}-{with_past}.onnx"
     if path.exists():
         return path
@@ -312,7 +312,7 @@ def exported(options: Options, opset: int, with_logits: bool, with_past: bool) -
         dynamic_shapes=shapes,
         verbose=False,
     )
-    assert program is not None  # it is None where nothing is exported by dynamo
+    assert program is not None  # None if dynamo exports nothing
     program.save(str(path), external_data=True)
     path.with_suffix(".seconds").write_text(f"{time.perf_counter() - started:.1f}")
     return path

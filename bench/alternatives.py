@@ -1,11 +1,11 @@
-"""Other ways to run a small causal LM on a CPU, each beside plain transformers in float32.
+"""Other runtimes for a small causal LM on a CPU, each compared with plain transformers in float32.
 
     python -m bench.alternatives engines   --model DIR --data validation.parquet --work DIR [--only NAME ...]
     python -m bench.alternatives processes --model DIR
 
-In: a Llama folder and HellaSwag's validation file. Each engine lives in a process of its own and takes turns with the
-plain one; `--lock FILE` is held for one round at a time. Out: medians of the ratio of each turn (above 1: faster than
-plain), set-up seconds, and how far log-likelihoods are from those of a float64 model. Needs what it measures:
+In: a Llama folder and HellaSwag's validation file. Each engine has its own process and is interleaved with
+the plain one; `--lock FILE` is held for one round at a time. Out: medians of the ratio of each round (above 1: faster
+than plain), set-up seconds, and the difference of log-likelihoods from a float64 model. Needs the measured packages:
 torch, transformers, openvino, nncf, onnxruntime, onnx, onnxscript. `NAME@1` runs an engine with one thread.
 """
 
@@ -27,7 +27,7 @@ import numpy as np
 from bench.alternative_engines import ENGINES, Engine, Options, clocks, since
 from bench.packed_linear import held
 
-# Case: (kind, batch, tokens, calls in one turn).
+# Case: (kind, batch, tokens, calls in one round).
 CASES: dict[str, tuple[str, int, int, int]] = {
     "body 1x1024": ("body", 1, 1024, 1),
     "logits 1x1024": ("logits", 1, 1024, 1),
@@ -83,7 +83,7 @@ def as_numpy(found: Any) -> np.ndarray:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """For work that is not timed: two OpenMP threads come to a crawl on a busy machine, one does not."""
+    """For work that is not timed: two OpenMP threads are very slow on a busy machine, one is not."""
     torch = sys.modules.get("torch")
     before = torch.get_num_threads() if torch else 0
     if torch:
@@ -113,7 +113,7 @@ def serve(pipe: Any, name: str, options: Options) -> None:
 
 
 class Worker:
-    """One engine in a process of its own."""
+    """One engine in its own process."""
 
     def __init__(self, name: str, options: Options) -> None:
         engine, _, threads = name.partition("@")
@@ -187,7 +187,7 @@ def one_round(worker: Worker, base: Worker, cases: Sequence[str], worker_first: 
 
 
 def rounds(worker: Worker, base: Worker, cases: Sequence[str], args: argparse.Namespace) -> dict[str, Any]:
-    """Both engines in turn; where other work shares the machine, trust CPU before wall."""
+    """Both engines, interleaved; on a shared machine, CPU seconds are more reliable than wall seconds."""
     turns = []
     for number in range(args.repeats):
         with held(args.lock):
@@ -204,7 +204,7 @@ def rounds(worker: Worker, base: Worker, cases: Sequence[str], args: argparse.Na
 
 
 def warmed(worker: Worker, cases: Sequence[str], lock: Path | None) -> float:
-    """Seconds of the first calls, where compilers do their work."""
+    """Seconds of the first calls, during which compilers run."""
     with held(lock):
         started = time.perf_counter()
         for case in cases:
@@ -292,11 +292,11 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=20, help="for the scores (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=5, help="counted rounds (default: %(default)s)")
     parser.add_argument(
-        "--quiet", type=float, default=0.15, help="foreign load that spoils a round (default: %(default)s)"
+        "--quiet", type=float, default=0.15, help="discard rounds above this foreign load (default: %(default)s)"
     )
     parser.add_argument("--lock", type=Path, help="a file to lock while timing, for machines that are shared")
     args = parser.parse_args()
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # so that CPU seconds are work, and neighbours do not stall us
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # CPU seconds then exclude waiting
     {"engines": engines, "processes": processes}[args.what](args)
 
 

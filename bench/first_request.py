@@ -1,4 +1,4 @@
-"""How long it takes from a command to the first request, for tasks of lm-eval's own tree: Assay beside lm-eval.
+"""How long it takes from a command to the first request, for tasks of lm-eval's own tree: Assay compared with lm-eval.
 
     python -m bench.first_request --lm-eval-python PYTHON --shared DIR [--tasks arc_easy hellaswag] [--repeats 5]
 

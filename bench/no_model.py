@@ -1,4 +1,4 @@
-"""100,000 requests without a model, in the shapes of HellaSwag 0-shot and ARC 25-shot: Assay beside lm-eval.
+"""100,000 requests without a model, in the shapes of HellaSwag 0-shot and ARC 25-shot: Assay compared with lm-eval.
 
     python -m bench.no_model --lm-eval-python PYTHON [--repeats 3] [--lm-eval-documents 0 500 2000] [--json out.json]
 
@@ -97,8 +97,8 @@ class NoModelRow:
     """Medians of one shape.
 
     Attributes:
-        requests: requests that the seconds stand for.
-        seconds: Assay's wall seconds; `cpu_seconds` and `peak_megabytes` likewise.
+        requests: number of requests that the seconds are for.
+        seconds: Assay's wall seconds; `cpu_seconds` and `peak_megabytes` are also Assay's.
         lm_eval_seconds: lm-eval's for as many requests; None when it did not run.
         lm_eval_documents: how many documents it answered; fewer than all means that its seconds are extrapolated.
         ratio: lm-eval's wall seconds by Assay's.
@@ -190,7 +190,7 @@ def _line(sizes: Sequence[int], seconds: Sequence[float], wanted: int) -> float:
         return measured[wanted]
     low, high = min(measured), max(measured)
     if low == high:
-        raise SystemExit(f"lm-eval ran {low} of {wanted} documents: a second size is needed to tell its start-up apart")
+        raise SystemExit(f"lm-eval ran {low} of {wanted} documents: a second size must separate its start-up time")
     slope = (measured[high] - measured[low]) / (high - low)
     return measured[high] + slope * (wanted - high)
 
@@ -215,7 +215,7 @@ def _row(shape: Shape, options: NoModelOptions, runs: Sequence[Run]) -> NoModelR
         requests=options.documents * CHOICES,
         seconds=own["wall_seconds"],
         cpu_seconds=own["cpu_seconds"],
-        # A bound must hold in every run, so the largest of ours stands beside the largest of theirs.
+        # A bound must hold in every run, so compare the maximum of ours with the maximum of theirs.
         peak_megabytes=max(run.peak_megabytes for run in runs if run.tool == "assay"),
         lm_eval_seconds=wall,
         lm_eval_cpu_seconds=cpu,
@@ -229,7 +229,7 @@ def _row(shape: Shape, options: NoModelOptions, runs: Sequence[Run]) -> NoModelR
 
 
 def measure(options: NoModelOptions) -> list[NoModelRow]:
-    """Runs every shape, the tools in turn, so that a slow spell of the machine meets both."""
+    """Runs every shape with the tools interleaved, so that a slow phase of the machine affects both."""
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()

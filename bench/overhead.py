@@ -1,10 +1,10 @@
-"""What the framework itself costs: requests through a dummy model, from YAML to results, beside lm-eval.
+"""What the framework itself costs: requests through a dummy model, from YAML to results, compared with lm-eval.
 
     python bench/overhead.py --lm-eval-python PYTHON [--repeats 3] [--json out.json]
 
-In: a synthetic multiple-choice benchmark made here (seeded; 4 requests a document). Both tools run it in turn,
-each run in a process of its own, with empty output, store and cache folders. Out: wall seconds, CPU seconds and
-peak memory of each run, medians and their ratio. Where other work shares the machine, trust CPU before wall.
+In: a synthetic multiple-choice benchmark made here (seeded; 4 requests a document). Both tools run it, interleaved,
+each run in its own process, with empty output, store and cache folders. Out: wall seconds, CPU seconds and
+peak memory of each run, medians and their ratio. On a shared machine, CPU seconds are more reliable than wall seconds.
 """
 
 import argparse
@@ -106,7 +106,7 @@ def assay_command(python: str, tasks: Path, output: Path) -> list[str]:
 
 
 def environment(scratch: Path, bytecode: Path | None) -> dict[str, str]:
-    """Caches in an empty folder of the run's own, and no attempt to reach a hub."""
+    """Environment with caches in an empty folder of the run, and without access to a hub."""
     caches = {"HF_HOME": str(scratch / "hf"), "XDG_CACHE_HOME": str(scratch / "cache")}
     settings = {**os.environ, **caches, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
     if bytecode is not None:
@@ -115,7 +115,7 @@ def environment(scratch: Path, bytecode: Path | None) -> dict[str, str]:
 
 
 def compile_assay(python: str, bytecode: Path) -> None:
-    """Has Assay's modules compiled into a folder. An installed lm-eval brings its bytecode; a checkout has none."""
+    """Compiles Assay's modules into a folder. An installed lm-eval has its bytecode; a checkout has none."""
     with tempfile.TemporaryDirectory() as name:
         command = [python, "-m", "assay", "run", "--model", "dummy", "--tasks", "demo_questions", "--limit", "1"]
         run_measured([*command, "--store", f"{name}/store.db", "--output_path", name], Path(name), bytecode)
@@ -139,7 +139,7 @@ def run_measured(command: Sequence[str], scratch: Path, bytecode: Path | None = 
 
 
 def check_results(output: Path, documents: int, task: str = NAME) -> None:
-    """A run that scored less than everything must not count as fast."""
+    """Rejects a run that did not score everything."""
     found = sorted(output.rglob("results_*.json"))
     if len(found) != 1:
         raise SystemExit(f"{output}: {len(found)} results_*.json found, expected 1")
@@ -149,7 +149,7 @@ def check_results(output: Path, documents: int, task: str = NAME) -> None:
 
 
 def measure(tool: str, command: Callable[[Path], list[str]], folder: Path, repeat: int, documents: int) -> Measured:
-    """One run of one tool in folders of its own, checked and with its figures printed."""
+    """One run of one tool in its own folders, checked, with its figures printed."""
     scratch = folder / f"{tool}_{repeat}"
     output = scratch / "out"
     output.mkdir(parents=True)
@@ -189,12 +189,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures here")
     args = parser.parse_args()
     if not args.skip_lm_eval and not args.lm_eval_python:
-        parser.error("--lm-eval-python: missing; name a Python that has lm-eval, or say --skip-lm-eval")
+        parser.error("--lm-eval-python: missing; name a Python that has lm-eval, or use --skip-lm-eval")
     return args
 
 
 def measure_all(args: argparse.Namespace, folder: Path) -> list[Measured]:
-    """All runs, the tools in turn, so that a slow spell of the machine meets both."""
+    """All runs, with the tools interleaved, so that a slow phase of the machine affects both."""
     tasks = folder / "tasks"
     commands: dict[str, Callable[[Path], list[str]]] = {}
     if not args.skip_lm_eval:

@@ -1,9 +1,9 @@
-"""Linear layers of a small Llama: F.linear beside oneDNN with weights that were reordered once.
+"""Linear layers of a small Llama: F.linear compared with oneDNN with weights reordered once.
 
     python bench/packed_linear.py [--threads 2] [--repeats 5] [--lock FILE]
 
 In: nothing; the shapes are SmolLM2-135M's. Out: for each number of rows the median milliseconds of all 30 layers, and
-how many times as fast as F.linear the two ways of packing are (above 1: faster).
+the speed of the two ways of packing relative to F.linear (above 1: faster).
 """
 
 import argparse
@@ -31,7 +31,7 @@ def held(lock: Path | None) -> Iterator[None]:
 
 
 def linear(args: argparse.Namespace) -> None:
-    """F.linear, oneDNN with weights packed for any number of rows, and packed for just this number.
+    """F.linear, oneDNN with weights packed for any number of rows, and packed for this number.
 
     All layers in turn, so that weights are cold, as in a model.
     """

@@ -1,9 +1,9 @@
-"""How long a command line takes before it does anything: `assay --help` beside bare Python and lm-eval.
+"""Start-up time of the command line: `assay --help` compared with bare Python and lm-eval.
 
     python bench/startup.py [--assay-python PYTHON] [--lm-eval-python PYTHON] [--repeats 15]
 
 In: the Pythons to start. Out: the median wall seconds of each command and its ratio to `python -c pass`.
-The commands take turns, and the first round, which fills the file caches, is not counted.
+The commands are interleaved, and the first round, which fills the file caches, is not counted.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The engine beside lm-eval's: the same requests of real tasks, in turn, with the same model on the same machine.
+"""The engine compared with lm-eval's: the same requests of real tasks, interleaved, with the same model and machine.
 
     python -m bench.vs_lm_eval --lm-eval-python PYTHON --shared DIR [--workloads hellaswag piqa] [--repeats 5]
 
@@ -42,8 +42,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--documents", type=int, help="documents of every workload, for a trial")
     parser.add_argument("--only", choices=["ours"], help="run without lm-eval")
     parser.add_argument("--lm-batch", nargs="+", default=["1", "8", "auto"], help="lm-eval's batch sizes")
-    parser.add_argument("--run-auto", action="store_true", help='run "auto" also where it cannot be the best')
-    parser.add_argument("--lm-documents", type=int, help="lm-eval answers so many documents; its time is extrapolated")
+    parser.add_argument("--run-auto", action="store_true", help='run "auto" even if it cannot be the best')
+    parser.add_argument("--lm-documents", type=int, help="documents that lm-eval answers; its time is extrapolated")
     parser.add_argument(
         "--budget-seconds", type=float, default=300, help="lm-eval's per workload (default: %(default)s)"
     )
@@ -55,7 +55,7 @@ def arguments() -> argparse.Namespace:
 
 
 def model_arguments(name: str) -> dict[str, Any]:
-    """What both tools are told about the model; they share these names."""
+    """Model arguments for both tools, which share these names."""
     if name in NAMED_MODELS:
         return {**opener_arguments(NAMED_MODELS[name], locate(NAMED_MODELS[name]), {}), "dtype": "float32"}
     if not (Path(name) / "config.json").is_file():

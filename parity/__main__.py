@@ -1,6 +1,6 @@
 """The command line: python -m parity requests|scores|chat|loading|files|record [options], from the project's root.
 
-Exit codes: 0 nothing differs, 1 something does, 2 something you can mend.
+Exit codes: 0 nothing differs, 1 something does, 2 user error.
 """
 
 from __future__ import annotations
@@ -34,23 +34,25 @@ CHAT_TASKS = "arc_easy,winogrande,gsm8k,lambada_openai,arc_challenge_chat,mmlu_a
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m parity", description="Compares Assay with lm-eval, document by document.")
     commands = made.add_subparsers(dest="command", required=True, metavar="requests|scores|chat|loading|files|record")
-    requests = commands.add_parser("requests", help="what is asked: prompts, continuations, settings, targets")
+    requests = commands.add_parser("requests", help="compare requests: prompts, continuations, settings, targets")
     _add_common(requests, shots="0,3")
-    chat = commands.add_parser("chat", help="what is asked with a chat template and a system instruction")
+    chat = commands.add_parser("chat", help="compare requests with a chat template and a system instruction")
     _add_common(chat, shots="0,3", tasks=CHAT_TASKS)
     chat.add_argument("--model", default="smollm2", help="name or folder of a model with a template (%(default)s)")
-    scores = commands.add_parser("scores", help="what is made of the answers: filters, metrics, standard errors")
+    scores = commands.add_parser("scores", help="compare scores: filters, metrics, standard errors")
     _add_common(scores, shots="own")
     scores.add_argument("--model", help="stories260k, smollm2 or a model's folder, in float32 (default: scripted)")
     scores.add_argument(
-        "--max-gen-toks", type=int, metavar="N", help="with --model: write N tokens, not the task's own"
+        "--max-gen-toks", type=int, metavar="N", help="with --model: generate N tokens, not the task's own number"
     )
     scores.add_argument("--bootstrap-iters", type=int, default=1000, help="resamples per error (%(default)s)")
-    loading = commands.add_parser("loading", help="what is built of lm-eval's whole tree, code and all, without data")
+    loading = commands.add_parser("loading", help="build lm-eval's whole tree with its code, without data")
     _add_python(loading)
     _add_output(loading)
-    _add_python(commands.add_parser("files", help="result and sample files, key by key, and the flags of the command"))
-    _add_python(commands.add_parser("record", help="writes the golden files of the ordinary tests anew"))
+    _add_python(
+        commands.add_parser("files", help="compare result and sample files, key by key, and the flags of the command")
+    )
+    _add_python(commands.add_parser("record", help="rewrite the golden files of the ordinary tests"))
     return made
 
 
@@ -60,7 +62,7 @@ def _add_python(command: argparse.ArgumentParser) -> None:
 
 
 def _add_output(command: argparse.ArgumentParser) -> None:
-    where = "where everything is written (default: in the cache folder)"
+    where = "output folder (default: in the cache folder)"
     command.add_argument("--out", type=Path, metavar="FOLDER", help=where)
     command.add_argument("--most", type=int, default=40, metavar="N", help="differences to print (%(default)s)")
 
@@ -74,15 +76,15 @@ def _add_common(command: argparse.ArgumentParser, shots: str, tasks: str | None 
     add("--docs", type=int, default=25, metavar="N", help="documents per task (%(default)s)")
     add("--shots", default=shots, help='numbers of examples; "own" for the task\'s (%(default)s)')
     add("--include-path", "--include_path", action="append", default=[], help="a folder with more task files")
-    add("--no-hub", action="store_true", help="serve no hub: the tasks' data is local")
+    add("--no-hub", action="store_true", help="do not serve a hub: the tasks' data is local")
     add("--resume", action="store_true", help="keep Assay's records of an earlier run, too (lm-eval's always are)")
-    add("--fresh", action="store_true", help="ask lm-eval again")
-    add("--compare-only", action="store_true", help="run nothing; compare the records that are there")
+    add("--fresh", action="store_true", help="run lm-eval again")
+    add("--compare-only", action="store_true", help="run nothing; compare the existing records")
     add("--all", action="store_true", help="list every task, not only those that differ")
 
 
 def task_names(requested: str | None, shared: Path) -> tuple[str, ...]:
-    """The names that --tasks means, each once."""
+    """The names given by --tasks, each once."""
     text = requested if requested is not None else f"@{shared / 'data' / 'lm_eval_tasks.txt'}"
     if text.startswith("@"):
         path = Path(text[1:])
@@ -98,7 +100,7 @@ def task_names(requested: str | None, shared: Path) -> tuple[str, ...]:
 
 
 def cases_of(command: str, shots: str) -> tuple[Case, ...]:
-    """How every task is asked."""
+    """The variants of every task."""
     try:
         counts = [None if word.strip() == "own" else int(word) for word in shots.split(",")]
     except ValueError as error:
@@ -140,7 +142,7 @@ def make_job(requested: argparse.Namespace, lm_eval: LmEval) -> Job:
 
 
 def tolerance_of(requested: argparse.Namespace) -> Tolerance:
-    """Two programs that multiply the same matrices agree to about 1e-5 per answer, for long texts to less."""
+    """Two programs that multiply the same matrices agree to about 1e-5 per answer; less closely for long texts."""
     has_weights = requested.command == "scores" and requested.model is not None
     return Tolerance(loglikelihood=1e-4, rolling=2e-3) if has_weights else Tolerance()
 
@@ -155,7 +157,7 @@ def output_of(requested: argparse.Namespace) -> Output:
 
 
 def run(requested: argparse.Namespace, job: Job, lm_eval: LmEval, output: Output) -> None:
-    """Lets both sides write the records that are missing or not wanted any more."""
+    """Lets both sides write the records that are missing or outdated."""
     if not requested.resume:
         output.records("assay").unlink(missing_ok=True)
     if requested.fresh:
@@ -165,7 +167,7 @@ def run(requested: argparse.Namespace, job: Job, lm_eval: LmEval, output: Output
 
 
 def compare(requested: argparse.Namespace) -> bool:
-    """The whole story; gives whether nothing differs."""
+    """The whole comparison; returns whether nothing differs."""
     requested.shared = requested.shared.resolve()
     lm_eval = find_lm_eval(requested.lm_eval_python)
     job, output = make_job(requested, lm_eval), output_of(requested)
@@ -182,7 +184,7 @@ def compare(requested: argparse.Namespace) -> bool:
 
 
 def answer(requested: argparse.Namespace) -> bool:
-    """Does what was asked for; gives whether nothing differs."""
+    """Runs the command; returns whether nothing differs."""
     if requested.command == "record":
         record(requested.lm_eval_python)
         record_files(requested.lm_eval_python)

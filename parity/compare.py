@@ -31,7 +31,7 @@ EXACT = Near()
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What the model's arithmetic may change.
+    """Tolerances of numbers that depend on the model's arithmetic.
 
     Attributes:
         loglikelihood: of a continuation.
@@ -49,13 +49,13 @@ class Tolerance:
         return Near(self.rolling if is_rolling else self.loglikelihood)
 
     def derived(self, near: Near) -> Near:
-        """For what is made of answers that are only near each other."""
+        """Tolerance for values derived from answers that are only close."""
         return Near(max(near.absolute, self.scores.absolute), max(self.loglikelihood, self.scores.relative))
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not the same. A field of the whole task has no document."""
+    """One difference. A field of the whole task has no document."""
 
     task: str
     case: str
@@ -81,7 +81,7 @@ def _excerpt(text: str, start: int, length: int = 120) -> str:
 
 @dataclass(slots=True)
 class RecordCounts:
-    """What was compared."""
+    """Counts of what was compared."""
 
     documents: int = 0
     requests: int = 0
@@ -115,7 +115,7 @@ class RecordComparison:
             return None
         return Difference(self._reference["task"], self._reference["case"], document, field, reference, ours)
 
-    # What is asked
+    # Requests
 
     def _documents(self) -> Iterator[Difference | None]:
         theirs = {row["id"]: row for row in unpacked(self._reference["documents"])}
@@ -163,7 +163,7 @@ class RecordComparison:
             yield self._difference(None, field, self._reference[field], self._ours[field])
 
     def _score_nearness(self, near: Near) -> Near:
-        """Answers that differ in the last digits give scores that do, too."""
+        """Answers that differ in the last digits give scores that do so, too."""
         return self._tolerance.scores if near == EXACT else self._tolerance.derived(near)
 
     def _sample(
@@ -194,7 +194,7 @@ def by_place(samples: list[dict[str, Any]]) -> dict[tuple[int, str], dict[str, A
 
 
 def completed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Generation settings with the temperature that is meant when none is named."""
+    """Generation settings with the default temperature filled in."""
     if not settings:
         return {}
     default = 1.0 if settings.get("do_sample") else 0.0
@@ -202,7 +202,7 @@ def completed(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_same(left: Any, right: Any, near: Near) -> bool:
-    """Whether two JSON values are alike. "N/A" is lm-eval's word for no value; NaN is alike to itself."""
+    """Whether two JSON values are equal. "N/A" is lm-eval's missing value; NaN equals itself."""
     left, right = (None if value == "N/A" else value for value in (left, right))
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(is_same(left[key], right[key], near) for key in left)
@@ -215,5 +215,5 @@ def is_same(left: Any, right: Any, near: Near) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Numbers, and truth values: lm-eval's metrics give 1 and True alike."""
+    """Numbers and booleans: lm-eval's metrics return both 1 and True."""
     return isinstance(value, (int, float))

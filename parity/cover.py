@@ -1,9 +1,9 @@
-"""Chooses a few tasks that together use all that many do: parity/covering.txt from shared/data/lm_eval_tasks.txt.
+"""Chooses a few tasks that together use every feature of many: parity/covering.txt from shared/data/lm_eval_tasks.txt.
 
     python -m parity.cover [--lm-eval-python PYTHON] [--shared FOLDER] > parity/covering.txt
 
 Every dataset, output type, filter, metric, aggregation and key of the many tasks occurs among the few, and every folder
-of task files. Greedy: the task that adds most comes next.
+of task files. Greedy: the task that adds most features comes next.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from assay.tasks.lm_eval.file.yaml_reader import read_task_file
 from parity.hub import SHARED
 from parity.installation import VARIABLE, find_lm_eval
 
-# Keys that say nothing about how a task is asked or scored.
+# Keys without effect on requests or scores.
 PLAIN_KEYS = frozenset({"task", "task_alias", "tag", "metadata", "dataset_path", "dataset_name", "include"})
 # Keys with a list of entries, and the words of an entry that name a thing of its own.
 LISTS = {"metric_list": ("metric", "aggregation"), "filter": ("function",)}
@@ -42,13 +42,13 @@ def features(data: Mapping[str, Any], folder: str) -> Iterator[str]:
 
 
 def _words(entry: Mapping[str, Any], naming: tuple[str, ...]) -> Iterator[str]:
-    """Names that an entry uses; of its own code only that it has some, and of settings which."""
+    """Names that an entry uses: its functions and settings; for its own code, only that it has some."""
     for name, value in entry.items():
         yield f"{name} {value if isinstance(value, str) else type(value).__name__}" if name in naming else name
 
 
 def cover(used: Mapping[str, frozenset[str]]) -> list[str]:
-    """Names whose features are those of all; the first name wins a tie."""
+    """Names that together have all features; the first name wins a tie."""
     missing = set().union(*used.values())
     chosen: list[str] = []
     while missing:

@@ -1,7 +1,7 @@
 """`python -m parity files`: lm-eval and Assay write result and sample files for the same runs, compared key by key.
 
-The runs use task files and data of our own (tests/parity/files) and a tiny model built on the spot, so that nothing but
-lm-eval's Python is needed. What may differ stands in `KNOWN`, each with its reason. The same runs, without everything
+The runs use our own task files and data (tests/parity/files) and a tiny model created for them, so that only lm-eval's
+Python is needed. What may differ is in `KNOWN`, each with its reason. The same runs, without everything
 that hangs on the model's numbers, are a golden file of the ordinary tests (`record` writes it).
 """
 
@@ -39,7 +39,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "changed": ("--tasks", "files_changed,files_changed_plainly"),
 }
 COMMON = ("--log_samples", "--device", "cpu", "--batch_size", "1", "--include_path", ".")
-# Places in a file that may differ (`*` stands for anything), and why.
+# Places in a file that may differ (`*` matches anything), and why.
 KNOWN = {
     "results/date": "the time",
     "results/total_evaluation_time_seconds": "the time",
@@ -66,7 +66,7 @@ MASKED = "…"
 
 
 def compare_files(python: str | None) -> bool:
-    """Runs both programs and prints what differs; gives whether nothing does."""
+    """Runs both programs and prints the differences; returns whether there are none."""
     with tempfile.TemporaryDirectory() as scratch:
         model = build_model(Path(scratch) / "model")
         lm_eval = find_lm_eval(python).python
@@ -82,14 +82,14 @@ def compare_files(python: str | None) -> bool:
 
 
 def record_files(python: str | None) -> None:
-    """Writes the golden file anew."""
+    """Rewrites the golden file."""
     with tempfile.TemporaryDirectory() as scratch:
         runs = run_lm_eval(find_lm_eval(python).python, build_model(Path(scratch) / "model"), Path(scratch))
     write_runs(runs)
 
 
 def write_runs(runs: Runs) -> None:
-    """Keeps the runs of lm-eval as the golden file."""
+    """Writes the runs of lm-eval to the golden file."""
     made = {"command": COMMAND, "lm_eval": LM_EVAL_VERSION, "tasks": digest_of(FOLDER), "runs": masked(runs)}
     GOLDEN_FILE.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"{GOLDEN_FILE}: {len(runs)} runs, {GOLDEN_FILE.stat().st_size:,} bytes", file=sys.stderr)
@@ -130,7 +130,7 @@ def read_run(out: Path) -> dict[str, Any]:
 
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[Difference]:
-    """Where two runs differ, besides what is known and ours alone."""
+    """Differences of two runs, except known ones and Assay's own keys."""
     return [item for item in _different(theirs, ours, "") if not _is_known(*item)]
 
 
@@ -152,7 +152,7 @@ def _different(theirs: Any, ours: Any, place: str) -> Iterator[Difference]:
 
 
 def _is_close(theirs: Any, ours: Any) -> bool:
-    """Equal; numbers, also those that stand as text, to what two programs with the same weights agree to."""
+    """Whether two values are equal; numbers, also as text, up to the tolerance of two programs."""
     if theirs == ours and type(theirs) is type(ours):
         return True
     try:
@@ -163,7 +163,7 @@ def _is_close(theirs: Any, ours: Any) -> bool:
 
 
 def masked(value: Any, key: str = "") -> Any:
-    """The same without what hangs on the model's numbers or on the machine; shapes and keys stay."""
+    """The same without what depends on the model's numbers or on the machine; shapes and keys stay."""
     if isinstance(value, Mapping):
         return {name: masked(item, "resps" if key == "resps" else name) for name, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Golden files: what lm-eval makes of the task files in tests/parity/dialect, small enough to keep with the code.
+"""Golden files: results of lm-eval for the task files in tests/parity/dialect, small enough to keep with the code.
 
 `record` runs lm-eval and writes them; the ordinary tests read them and need neither lm-eval nor a network. The data is
 our own, so texts may be in there; long ones are hashed after the first documents.
@@ -19,7 +19,7 @@ TESTS = Path(__file__).resolve().parent.parent / "tests" / "parity"
 DIALECT, GOLDEN = TESTS / "dialect", TESTS / "golden"
 COMMAND = "python -m parity record"
 SYSTEM = "You answer in one word."
-# Documents whose prompts stay readable, and the longest text of a later one that is kept as it is.
+# Documents whose prompts stay readable, and the longest text of a later one that is stored unchanged.
 READABLE, LONGEST = 2, 60
 BOOTSTRAP_ITERS = 200
 REQUEST_CASES = (
@@ -34,7 +34,7 @@ OWN = (Case(),)
 
 
 def jobs() -> dict[str, Job]:
-    """What is asked of both sides: golden file → job."""
+    """Jobs of both sides: golden file → job."""
     tasks, groups = names_in(DIALECT, "task"), names_in(DIALECT, "group")
     folder = (str(DIALECT),)
     return {
@@ -66,7 +66,7 @@ def digest_of(folder: Path) -> str:
 
 
 def shortened(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record as a golden file keeps it; both sides are shortened alike before they are compared."""
+    """A record in the form of a golden file; both sides are shortened in the same way before they are compared."""
     kept = {key: value for key, value in record.items() if key not in ("seconds", "traceback", "failures")}
     if "documents" in kept:
         kept["documents"] = [_short_document(row) for row in kept["documents"]]
@@ -91,7 +91,7 @@ def _short_text(value: Any) -> Any:
 
 
 def _short_sample(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Answers are left out where they are numbers, which the script gives again."""
+    """Answers are left out if they are numbers, which the script reproduces."""
     has_text = any(isinstance(value, str) for value in _flat(sample["filtered"]))
     return {**sample, "responses": [], "filtered": sample["filtered"] if has_text else []}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from assay.core.errors import AssayError, Fault, UserError
 from parity.lifetime import end_with_parent
 
-# Datasets, models and the hub's server: the folder of the environment variable, else the one beside the checkout.
+# Datasets, models and the hub's server: the folder of the environment variable, else the one next to the checkout.
 SHARED = Path(os.environ.get("ASSAY_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 
 
@@ -25,7 +25,7 @@ class Hub:
     process: subprocess.Popen[str]
 
     def check(self) -> None:
-        """Fails when the hub has died: the workers would wait minutes for each dataset, and then call it missing."""
+        """Fails if the hub has died: the workers would wait minutes for each dataset, and then report it as missing."""
         if self.process.poll() is not None:
             raise AssayError(f"the hub at {self.address} ended (code {self.process.returncode}); was it killed?")
 

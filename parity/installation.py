@@ -1,4 +1,4 @@
-"""Finds lm-eval's Python, or makes a virtual environment with it once, in the cache folder."""
+"""Finds lm-eval's Python, or creates a virtual environment with it once, in the cache folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LmEval:
 
 
 def find_lm_eval(python: str | None) -> LmEval:
-    """lm-eval in the named Python, in that of the environment variable, or in one made for the purpose."""
+    """lm-eval in the named Python, in that of the environment variable, or in a new virtual environment."""
     chosen = python or os.environ.get(VARIABLE)
     return _query_python(chosen or str(_installed()))
 
@@ -53,7 +53,7 @@ def _query_python(python: str) -> LmEval:
 
 
 def _installed() -> Path:
-    """A virtual environment of our own; one that was left half-made is made again."""
+    """Our own virtual environment; an incomplete one is created again."""
     folder = cache_folder() / "parity" / f"lm-eval-{LM_EVAL_VERSION}"
     python, ready = folder / "bin" / "python", folder / "ready"
     if ready.exists():

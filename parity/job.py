@@ -1,4 +1,4 @@
-"""What both workers are told: which tasks, how many documents, under which settings.
+"""Job of both workers: which tasks, how many documents, with which settings.
 
 Made by the command line, written to a JSON file, read by both workers.
 """
@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-# The reference worker's sources: when one changes, records of an earlier run are of no use.
+# The reference worker's sources: if one changes, records of an earlier run are invalid.
 _SOURCES = {
     "requests": ["records.py", "reference.py", "conversation.py"],
     "scores": ["records.py", "reference.py", "reference_scores.py", "script.py"],
@@ -21,7 +21,7 @@ _SOURCES = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One way to ask a task's documents.
+    """One variant of a task's requests.
 
     Attributes:
         shots: examples per prompt; None for the task's own number.
@@ -48,16 +48,16 @@ class Job:
     """A whole comparison.
 
     Attributes:
-        mode: `requests` (what is asked), `scores` (what is made of the answers) or `groups` (the same, of groups).
+        mode: `requests` (the requests), `scores` (the scores of the answers) or `groups` (the scores of groups).
         tasks: names of tasks.
-        cases: how each task is asked.
+        cases: the variants of each task.
         documents: how many documents of each task, from the first.
         tasks_folder: lm-eval's own task files; None for those of `include_path` alone.
         include_path: folders with more task files.
-        model: folder of a model of transformers, whose tokenizer holds the chat template; for scores the model
+        model: folder of a model of transformers, whose tokenizer has the chat template; for scores the model
             that answers. None for the scripted model and a plain template.
         bootstrap_iters: resamples for standard errors.
-        max_tokens: most tokens that a model with weights writes, whatever the task allows; None for the task's own.
+        max_tokens: maximum number of tokens that a model with weights generates; None for the task's own.
     """
 
     mode: str
@@ -76,7 +76,7 @@ class Job:
         return [*filter(None, [self.tasks_folder]), *self.include_path]
 
     def settings(self) -> str:
-        """Digest of all that decides what the reference worker writes about a task, the tasks' names left out."""
+        """Digest of everything that determines the reference worker's records of a task, without the tasks' names."""
         here = Path(__file__).parent
         data: dict[str, Any] = {**asdict(self), "tasks": None, "cases": None}
         data["sources"] = [(here / name).read_text(encoding="utf-8") for name in _SOURCES[self.mode]]

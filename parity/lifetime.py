@@ -16,7 +16,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent() -> None:
-    """For a new child: Linux ends it when its parent dies, even of `kill -9`, which no `finally` survives."""
+    """For a new child: Linux ends it when its parent dies, even by `kill -9`, when no `finally` runs."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 

@@ -1,7 +1,7 @@
 """`python -m parity loading`: every task and group of lm-eval's tree, built on both sides with its code, without data.
 
-Out: a table of what is built by both, by one only, and by neither with both reasons. Proven when lm-eval builds
-nothing that Assay does not.
+Out: a table of what is built by both, by one only, and by neither with both reasons. It passes if lm-eval
+builds nothing that Assay does not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Outcomes = Mapping[str, Mapping[str, Any]]
 
 
 def compare_loading(python: str | None, output: Output, most: int) -> bool:
-    """The whole story; gives whether Assay builds all that lm-eval does."""
+    """The whole comparison; returns whether Assay builds everything that lm-eval does."""
     lm_eval = find_lm_eval(python)
     places = {side: output.folder / f"{side}.json" for side in ("reference", "assay")}
     with alone_in(output.folder):
@@ -55,7 +55,7 @@ def show(theirs: Outcomes, ours: Outcomes, folder: Path, console: Console, most:
 
 
 def sort_out(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Names by who builds them."""
+    """Names by which side builds them."""
     found: dict[str, list[str]] = {status: [] for status in (BOTH, ONLY_REFERENCE, ONLY_OURS, NEITHER)}
     for name in sorted({*theirs, *ours}):
         left, right = theirs.get(name, MISSING) is None, ours.get(name, MISSING) is None

@@ -1,10 +1,10 @@
-"""Our side: what Assay asks, through the functions that `assay run` and `assay show` use.
+"""Assay's side: the requests that Assay builds, through the functions that `assay run` and `assay show` use.
 
     python -m parity.ours JOB.json OUT.jsonl REFERENCE.jsonl
 
 In: a job. Out: one record per task and case, in the form that parity.reference writes.
 
-Assay asks as it does by default. Only a document that lm-eval shows among its own examples is asked with
+Assay runs with its defaults. Only a document that lm-eval shows among its own examples is built with
 `--like lm-eval`, which repeats that; how many they are is in the record.
 """
 
@@ -104,11 +104,11 @@ def like_lm_eval(spec: RunSpec) -> RunSpec:
 
 
 def documents_of(task: Task, like: Callable[[], Task], spec: RunSpec, renderer: Renderer) -> list[dict[str, Any]]:
-    """The posed documents.
+    """The built documents.
 
     Args:
-        task: the task as it is by default.
-        like: gives the same with lm-eval's defects, for documents that are mended by default.
+        task: the task with default options.
+        like: returns the same with lm-eval's defects, for documents that are fixed by default.
         spec: the run.
         renderer: writes prompts as text.
     """
@@ -138,7 +138,7 @@ class Requests:
     def record(self, name: str, case: Case) -> dict[str, Any]:
         spec = make_spec("none", [name], **settings_of(self._job, case))
         task = self._task(name, spec)
-        # Made where it is needed only: task code may keep what it was asked before.
+        # Made only if needed: task code may keep state of earlier calls.
         like = cache(lambda: self._task(name, like_lm_eval(spec)))
         documents = documents_of(task, like, spec, self._renderer)
         mended = sum(document.pop("is_mended") for document in documents)
@@ -147,12 +147,12 @@ class Requests:
     def _task(self, name: str, spec: RunSpec) -> Task:
         tasks = resolve_tasks(spec, [name], self._catalog).tasks
         if len(tasks) != 1:
-            raise ValueError(f"{name} stands for {len(tasks)} tasks; name them one by one")
+            raise ValueError(f"{name} matches {len(tasks)} tasks; name them one by one")
         return tasks[0]
 
 
 def run(job: Job, writer: RecordWriter, maker: Any) -> Iterator[str]:
-    """Every record of a job that is not there yet; yields the names of the tasks as they begin."""
+    """Writes every missing record of a job; yields the names of the tasks as they begin."""
     for name in job.tasks:
         cases = [case for case in job.cases if (name, case.name) not in writer.done]
         if cases:

@@ -1,8 +1,8 @@
 """Our side's scores: `assay.evaluate` with the same scripted or real model.
 
-A scripted model's log-likelihoods are computed here as there; its texts are those that the reference side gave to the
-same prompts. A prompt that the reference was never asked is a failed request, which the comparison shows. Where the
-reference failed, texts are made here, so that it is seen whether Assay gets through.
+A scripted model's log-likelihoods are computed in the same way; its texts are those of the reference side for the same
+prompts. A prompt that the reference never had is a failed request, which the comparison shows. Where the
+reference failed, texts are generated here, to show whether Assay completes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def scripted_model(answers: dict[str, str] | None) -> Model:
             if answers is None:
                 return Text(script.generation(prompt, request.stop, request.draw, ()))
             text = answers.get(script.prompt_key(prompt, request.draw))
-            return Text(text) if text is not None else Failure("error", "the reference was not asked this prompt")
+            return Text(text) if text is not None else Failure("error", "the reference did not have this prompt")
         return Logprob(script.rolling_loglikelihood(request.text), 1, is_greedy=False)
 
     return ScriptedModel(answer)
@@ -72,7 +72,7 @@ class Scores:
         return scores_of(name, case, self._job, self._model, **more)
 
     def _changes(self, name: str, case: Case) -> dict[str, Any]:
-        """What changes in the task's generation settings."""
+        """Changes of the task's generation settings."""
         spec = make_spec("none", [name], **settings_of(self._job, case))
         (task,) = resolve_tasks(spec, [name], open_catalog(self._job.folders)).tasks
         own = task.card.config.get("generation_kwargs")
@@ -80,8 +80,8 @@ class Scores:
 
 
 def scores_of(name: str, case: Case, job: Job, model: Model, **more: Any) -> dict[str, Any]:
-    """What a model gets in one task."""
-    result = assay.evaluate(model, name, store=":memory:", **mended_settings(name, case, job), **more)
+    """Scores of a model in one task."""
+    result = assay.evaluate(model, name, store=":memory:", **parity_settings(name, case, job), **more)
     data = results_data(result, {})
     return {
         "shots": data["n-shot"][name],
@@ -93,14 +93,14 @@ def scores_of(name: str, case: Case, job: Job, model: Model, **more: Any) -> dic
     }
 
 
-def mended_settings(name: str, case: Case, job: Job) -> dict[str, Any]:
-    """Settings for `evaluate`: like lm-eval where Assay mends by default what lm-eval does, else the default."""
+def parity_settings(name: str, case: Case, job: Job) -> dict[str, Any]:
+    """Settings for `evaluate`: like lm-eval if Assay fixes a defect of lm-eval by default, else the default."""
     settings = settings_of(job, case)
-    return {**settings, "like": LM_EVAL} if is_mended(name, settings) else settings
+    return {**settings, "like": LM_EVAL} if is_fixed_by_default(name, settings) else settings
 
 
-def is_mended(name: str, settings: dict[str, Any]) -> bool:
-    """Whether Assay mends by default what lm-eval does with a task or group.
+def is_fixed_by_default(name: str, settings: dict[str, Any]) -> bool:
+    """Whether Assay fixes a defect of lm-eval in a task or group by default.
 
     These are documents among their own examples, and tasks in which no document has a right answer.
     """
@@ -115,8 +115,8 @@ def is_mended(name: str, settings: dict[str, Any]) -> bool:
 
 
 def group_of(name: str, case: Case, job: Job, model: Model) -> dict[str, Any]:
-    """What a result file says about a group and all that is below it."""
-    return results_data(assay.evaluate(model, name, store=":memory:", **mended_settings(name, case, job)), {})
+    """Values of a group and everything below it in a result file."""
+    return results_data(assay.evaluate(model, name, store=":memory:", **parity_settings(name, case, job)), {})
 
 
 def samples_of(task: TaskResult) -> list[dict[str, Any]]:

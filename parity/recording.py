@@ -16,7 +16,7 @@ from parity.workers import Output, run_reference
 
 
 def record(python: str | None) -> None:
-    """Writes all golden files anew."""
+    """Rewrites all golden files."""
     lm_eval = find_lm_eval(python)
     for kind, job in jobs().items():
         output = Output(cache_folder() / "parity" / "record" / kind)

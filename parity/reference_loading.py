@@ -1,8 +1,8 @@
-"""The reference side of `loading`: builds every task and group of lm-eval's tree, code and all, without data.
+"""The reference side of `loading`: builds every task and group of lm-eval's tree with its code, without data.
 
     python -m parity.reference_loading OUT.json
 
-A task is built up to the point where it would load its data; then its filters are. A class is built likewise. Out:
+A task is built up to the point where it would load its data; then its filters are. Classes are built the same way. Out:
 kind → name → error, or None for what was built.
 """
 
@@ -27,11 +27,11 @@ GROUP, TASK = "group", "task"
 
 
 class _ReadyForData(Exception):
-    """Raised where a task would load its data."""
+    """Raised when a task would load its data."""
 
 
 class Built:
-    """What stands for a task in a group."""
+    """Placeholder of a task in a group."""
 
     def __init__(self, name: str) -> None:
         self.task_name = name
@@ -53,7 +53,7 @@ def made(name: str, make: Callable[[], Any], config: dict[str, Any]) -> Built:
     return Built(name)
 
 
-class Factory(factory.TaskFactory):  # type: ignore[misc]  # lm-eval is not installed where this is checked
+class Factory(factory.TaskFactory):  # type: ignore[misc]  # lm-eval is not installed when this is checked
     """lm-eval's factory, with tasks that need no data. A task that many groups name alike is built once."""
 
     def __init__(self) -> None:
@@ -84,13 +84,13 @@ class Factory(factory.TaskFactory):  # type: ignore[misc]  # lm-eval is not inst
 
 
 def _any_metric(name: str, hf_evaluate_metric: bool = False) -> Any:
-    """lm-eval looks unknown metrics up in `evaluate`, on the Hub, and goes on when they are not there."""
+    """lm-eval looks up unknown metrics in `evaluate`, on the Hub, and continues if they are missing."""
     known = not hf_evaluate_metric and name in registry.metric_registry
     return registry.get_metric(name) if known else None
 
 
 def without_data() -> None:
-    """Tasks stop where they would load data, and metrics of `evaluate` are not fetched when a task is built."""
+    """Tasks stop when they would load data, and metrics of `evaluate` are not fetched when a task is built."""
     Task.download = ConfigurableTask.download = _stop
     factory.load_yaml = functools.cache(factory.load_yaml)
     factory.ConfigurableTask = lambda config: made(config["task"], lambda: ConfigurableTask(config=config), config)

@@ -24,7 +24,7 @@ MISSING = "not finished"
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one task in one case."""
+    """Outcome of one task in one case."""
 
     task: str
     case: str
@@ -70,7 +70,7 @@ def _outcome(
 
 
 def is_proven(found: Sequence[Outcome]) -> bool:
-    """Whether something was compared, and nothing differs wherever lm-eval itself has an answer."""
+    """Whether something was compared, and nothing differs where lm-eval itself has a result."""
     seen = {item.status for item in found}
     return SAME in seen and not seen & {DIFFERENT, ONLY_OURS_FAILS, MISSING}
 

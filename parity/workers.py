@@ -1,6 +1,6 @@
-"""Runs both workers at once and waits for them, with a line of progress.
+"""Runs both workers concurrently and waits for them, with a progress line.
 
-In: a job and where to write. Out: two files of records; a worker that died is an error that shows its last words.
+In: a job and where to write. Out: two files of records; a worker that died is an error that shows the end of its log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from parity.job import Job
 from parity.lifetime import end_with_parent
 
 ROOT = Path(__file__).resolve().parent.parent
-# `evaluate` looks for a metric's script in the working folder before it asks the Hub.
+# `evaluate` looks for a metric's script in the working folder before it queries the Hub.
 STAND_INS = Path(__file__).resolve().parent / "standins"
 
 
@@ -46,7 +46,7 @@ class Output:
 
     @property
     def finished(self) -> Path:
-        """Exists when the reference worker has ended."""
+        """A file that exists when the reference worker has ended."""
         return self.records("reference").with_suffix(".finished")
 
     @property
@@ -59,7 +59,7 @@ class Output:
 
 
 def environment(output: Output, side: str, hub: Hub | None) -> dict[str, str]:
-    """The caller's environment, with our hub, a data cache of its own, and equal conditions on both sides."""
+    """The caller's environment, with our hub, a separate data cache, and equal conditions on both sides."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     return kept | {
         **({"HF_ENDPOINT": hub.address} if hub else {}),
@@ -105,7 +105,7 @@ def run_reference(job: Job, lm_eval: LmEval, output: Output, folder: Path) -> No
 
 
 def run_alone(workers: Sequence[Worker], output: Output) -> None:
-    """Runs workers at once, without a hub and without a word."""
+    """Runs workers concurrently, without a hub and without output."""
     with ExitStack() as stack:
         started = [(worker.side, stack.enter_context(_started(worker, output, None))) for worker in workers]
         for side, process in started:
@@ -125,7 +125,7 @@ def _check(process: subprocess.Popen[bytes], side: str, output: Output) -> None:
 
 @contextmanager
 def _started(worker: Worker, output: Output, hub: Hub | None) -> Iterator[subprocess.Popen[bytes]]:
-    """A worker that does not outlive the block."""
+    """A worker that ends with the block."""
     with output.log(worker.side).open("wb") as log:
         process = subprocess.Popen(
             [worker.python, "-m", worker.module, *worker.arguments],

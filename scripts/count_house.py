@@ -2,7 +2,7 @@
 
     python scripts/count_house.py [CHECKOUT] [--json]
 
-Works on any checkout of Assay that its dependencies are installed for, so that two revisions can be set side by side.
+Works on any checkout of Assay whose dependencies are installed, so that two revisions can be compared.
 A file counts as executed when one of its functions is called (module and class bodies do not count).
 """
 

@@ -45,7 +45,7 @@ Scramble = Callable[[str, Random], str]
 
 
 def arithmetic_rows(digits: int, rng: Random) -> Iterator[Row]:
-    """Ask sums and differences in turn, operands uniform in [0, 10^digits), none twice.
+    """Return sums and differences, alternating, operands uniform in [0, 10^digits), none twice.
 
     After section 3.9.1 of the GPT-3 paper (arXiv 2005.14165), where "D-digit" bounds the
     operands from above only, and a difference may be negative.

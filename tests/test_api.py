@@ -56,7 +56,7 @@ def test_evaluate_gives_a_typed_result() -> None:
     assert (result.spec.model, result.spec.tasks) == ("scripted", ("toy_generation",))
 
 
-def test_a_second_call_asks_nothing(tmp_path: Path) -> None:
+def test_a_second_call_requests_nothing(tmp_path: Path) -> None:
     first, second = ScriptedModel(seven), ScriptedModel(seven)
     one = evaluate(first, toy_generation_task(4), store=tmp_path / "s.db")
     two = evaluate(second, [toy_generation_task(4)], store=str(tmp_path / "s.db"))
@@ -97,7 +97,7 @@ def test_no_task_is_an_error() -> None:
         evaluate(ScriptedModel(seven), [], store=":memory:")
 
 
-def test_a_plan_counts_and_asks_nothing(tmp_path: Path) -> None:
+def test_a_plan_counts_and_requests_nothing(tmp_path: Path) -> None:
     model = ScriptedModel(seven)
     tasks = [toy_generation_task(4), toy_generation_task(6, name="more"), toy_choice_task(2)]
     before = plan_run(model, tasks, store=tmp_path / "s.db")
@@ -143,7 +143,7 @@ def test_wrong_settings_are_the_users_error(settings: dict[str, Any], message: s
         make_spec("m", ["t"], **settings)
 
 
-def test_several_wrong_settings_are_told_at_once() -> None:
+def test_several_wrong_settings_are_reported_at_once() -> None:
     with pytest.raises(UserError) as caught:
         make_spec("m", ["t"], limit=-1, num_fewshot=-1)
     assert len(caught.value.faults) == 2
@@ -169,7 +169,7 @@ def test_settings_become_a_specification() -> None:
     assert spec.options.generation == {"temperature": 0.5}
 
 
-def test_a_document_is_shown_as_it_would_be_asked() -> None:
+def test_a_document_is_shown_as_it_would_be_evaluated() -> None:
     task = toy_choice_task(3)
     shown = show_document(task, 2)
     assert [(item.document.id, item.instance, item.tokens) for item in shown] == [(2, task.build(task.rows[2]), ())]
@@ -264,7 +264,7 @@ def test_samples_of_a_task_outside_the_run_are_refused() -> None:
         evaluate("dummy", "demo_text", store=":memory:", samples={"demo_tex": [0]})
 
 
-def test_faulty_tasks_are_told_without_downloading_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faulty_tasks_are_reported_without_downloading_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
     with pytest.raises(UserError, match="unknown task") as caught:
         evaluate("smollm2", "demo_tex", store=":memory:")

@@ -1,4 +1,4 @@
-"""Slips in calls of the public functions: each is an error for people, before anything is asked."""
+"""Slips in calls of the public functions: each is a readable error before the first request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def answer(request: Request) -> str | float:
 
 
 class Counting(ScriptedModel):
-    """Must not be asked anything."""
+    """Must not get any request."""
 
     def respond(self, requests: Any) -> Any:
         raise AssertionError("a call with a slip asked the model")
@@ -306,7 +306,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("slip", CALLS)
-def test_a_slip_is_told(slip: str) -> None:
+def test_a_slip_is_reported(slip: str) -> None:
     call, message = CALLS[slip]
     with pytest.raises(UserError, match=re.escape(message)):
         call()
@@ -345,7 +345,7 @@ def test_an_argument_error_is_a_type_error_too() -> None:
         run(limits=3)
 
 
-def test_all_slips_of_a_call_are_told_together() -> None:
+def test_all_slips_of_a_call_are_reported_together() -> None:
     with pytest.raises(ArgumentError) as caught:
         run(limits=3, num_fewshot="five", style=3)
     assert len(caught.value.faults) == 3
@@ -460,7 +460,7 @@ def test_rows_may_come_from_a_generator_and_messages_in_a_list() -> None:
     assert request.prompt == (Message("user", "x"),)
 
 
-def test_settings_without_effect_on_an_object_are_told() -> None:
+def test_settings_without_effect_on_an_object_are_reported() -> None:
     message: list[Any] = []
     model = ScriptedModel(answer)
     assay.evaluate(
@@ -479,7 +479,7 @@ def test_a_model_that_returns_a_list_is_taken() -> None:
 
 
 @pytest.mark.parametrize("slip", ["temprature", "do_smaple", "max_new_token", "num_beam"])
-def test_a_slip_in_gen_kwargs_is_refused_before_anything_is_asked(slip: str) -> None:
+def test_a_slip_in_gen_kwargs_is_refused_before_the_first_request(slip: str) -> None:
     with pytest.raises(assay.UserError, match=f'--gen_kwargs: unknown setting "{slip}" .did you mean'):
         assay.evaluate("dummy", "demo_scramble_cycle", limit=1, store=":memory:", gen_kwargs={slip: 1})
 

@@ -1,4 +1,4 @@
-"""Whether two engines said the same: log-likelihoods per scored token, greedy flags, choices, texts."""
+"""Agreement of two engines: log-likelihoods per scored token, greedy flags, choices, texts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Agreement:
 
     Attributes:
         compared: how many answers.
-        worst: largest difference per scored token; None where texts are compared.
+        worst: largest difference per scored token; None if texts are compared.
         beyond: log-likelihoods further apart than the tolerance.
         greedy: answers whose greedy flags differ.
         choices: documents whose likeliest choice differs.
-        texts: places and beginnings of texts that differ.
+        texts: positions and beginnings of texts that differ.
     """
 
     compared: int
@@ -46,14 +46,14 @@ class Agreement:
 
 
 def compare(documents: Sequence[int], ours: Answers, theirs: Answers) -> Agreement:
-    """Compares answer by answer; `documents` says whose each one is. The reference may have answered fewer."""
+    """Compares answer by answer; `documents` has the document of each. The reference may have answered fewer."""
     pairs = list(zip(ours, theirs, strict=False))
     scored = [(one, other) for one, other in pairs if "total" in one]
     far = [abs(one["total"] - other["total"]) / max(one["tokens"], 1) for one, other in scored]
     return Agreement(
         compared=len(pairs),
         worst=max(far, default=None),
-        # Not `>`: a NaN is no agreement.
+        # Not `>`: NaN is a disagreement.
         beyond=sum(not distance <= TOLERANCE for distance in far),
         greedy=sum(one["is_greedy"] != other.get("is_greedy", one["is_greedy"]) for one, other in scored),
         choices=tuple(_choices(documents, pairs)),
@@ -62,7 +62,7 @@ def compare(documents: Sequence[int], ours: Answers, theirs: Answers) -> Agreeme
 
 
 def _choices(documents: Sequence[int], pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[str]:
-    """Documents with several scored answers whose best one differs, and by how little it was the best."""
+    """Documents with several scored answers whose best one differs, and its lead."""
     grouped: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
     for document, (one, other) in zip(documents, pairs, strict=False):
         if "total" in one:

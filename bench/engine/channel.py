@@ -1,7 +1,7 @@
-"""How the bench speaks with a worker: one JSON object a line, commands on stdin, answers on a copy of stdout.
+"""Protocol between the bench and a worker: one JSON object per line, commands on stdin, answers on a copy of stdout.
 
-The worker's own stdout is turned to stderr, because lm-eval prints there. A worker that waits is blocked in a
-read, so it takes no CPU from the other.
+The worker's own stdout is redirected to stderr, because lm-eval prints there. A waiting worker is blocked in a read,
+so it takes no CPU time from the other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def serve(handlers: Mapping[str, Handler]) -> None:
         command = json.loads(line)
         try:
             answer = handlers[command.pop("do")](**command)
-        except Exception:  # whatever it is, the bench shows it and ends
+        except Exception:  # the bench shows any error and ends
             answer = {"error": traceback.format_exc()}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

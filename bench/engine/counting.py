@@ -1,6 +1,6 @@
-"""Counts the tokens that a loaded model really forwards, padding included: what its embedding is given.
+"""Counts the tokens that a loaded model forwards, padding included: the ids given to its embedding.
 
-A hook on that one module serves both workers alike and costs nothing that a clock would see.
+A hook on that module works in both workers and has no measurable cost.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class TokenCounter:
     """Adds up the ids given to every embedding of vocabulary size in this process.
 
     Args:
-        vocabulary: rows of the embedding; those of positions are smaller or larger, and not counted.
+        vocabulary: rows of the embedding; position embeddings have another size and are not counted.
     """
 
     def __init__(self, vocabulary: int) -> None:
@@ -26,7 +26,7 @@ class TokenCounter:
         import torch
 
         for found in gc.get_objects():
-            # Not isinstance: that would wake lazy objects of other packages.
+            # Not isinstance: that would load lazy objects of other packages.
             is_ours = type(found) is torch.nn.Embedding and found.num_embeddings == self.vocabulary
             if is_ours and id(found) not in self._watched:
                 found.register_forward_pre_hook(self._count)

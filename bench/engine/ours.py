@@ -2,7 +2,7 @@
 
     python -m bench.engine.ours '{"model": {"pretrained": …}, "batch": "auto", "vocabulary": 49152, "most": 8192}'
 
-Commands: `run` gives answers and times, `alike` answers in lm-eval's arithmetic, `least` what the tree's minimum is,
+Commands: `run` gives answers and times, `alike` answers in lm-eval's arithmetic, `least` the tree's minimum,
 `rate` the machine's GEMM rate.
 """
 
@@ -34,7 +34,7 @@ def as_request(row: dict[str, Any]) -> Request:
 
 
 def as_answer(output: Output | Failure) -> dict[str, Any]:
-    """An answer as plain data. A failure ends the bench: nothing that is not answered may count as fast."""
+    """An answer as plain data. A failure ends the bench: an unanswered request must not count as fast."""
     if isinstance(output, Logprob):
         return {"total": output.total, "tokens": output.token_count, "is_greedy": output.is_greedy}
     if isinstance(output, Failure):
@@ -54,7 +54,7 @@ class Ours:
         self._model = open_causal(arguments, settings)
 
     def run(self, file: str, documents: int | None = None) -> dict[str, Any]:
-        """Answers, whole and engine seconds, tokens by the model's own account and by our hook."""
+        """Answers, total and engine seconds, tokens as counted by the model and by our hook."""
         requests = [as_request(row) for row in read_rows(file, documents)]
         before, started = self._counter.tokens, time.perf_counter()
         answers = dict(self._model.respond(requests))
@@ -66,7 +66,7 @@ class Ours:
         return {
             "answers": [as_answer(answers[place]) for place in range(len(requests))],
             "whole_seconds": whole,
-            # Without an account, encoding is counted in: against ourselves.
+            # Without a count by the model, encoding is included, to our disadvantage.
             "seconds": getattr(meter, "seconds", whole),
             "tokens": getattr(meter, "tokens", None) or counted,
             "embedded": counted,
@@ -85,7 +85,7 @@ class Ours:
         return {"answers": [as_answer(answers[place]) for place in range(len(requests))]}
 
     def least(self, file: str, documents: int | None = None) -> dict[str, Any]:
-        """The least work; of generations, that of reading the prompts."""
+        """The minimum work; for generations, that of the prompts."""
         return asdict(least_work(read for row in read_rows(file, documents) for read in self._reader.reads(row)))
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Long-lived workers, and the foreign load on the machine while one of them works.
+"""Long-lived workers, and the load by other processes while one of them works.
 
 In: a Python, a module and its settings. Out: answers to commands. Linux only, because of /proc.
 """
@@ -24,7 +24,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A process that answers commands, and the file of its last words."""
+    """A process that answers commands, and the file of its stderr."""
 
     name: str
     process: subprocess.Popen[str]
@@ -49,7 +49,7 @@ class Worker:
         return answer
 
     def peak_megabytes(self) -> float:
-        """Most memory the process has held (VmHWM)."""
+        """Peak memory of the process (VmHWM)."""
         for line in Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii").splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 1e3
@@ -60,7 +60,7 @@ class Worker:
 def started_worker(
     name: str, python: str, module: str, settings: dict[str, Any], environment: dict[str, str], log: Path
 ) -> Iterator[Worker]:
-    """A worker that does not outlive the block. It has a session of its own, by which its CPU time is found."""
+    """A worker that ends with the block. It has its own session, by which its CPU time is found."""
     path = os.pathsep.join([str(ROOT), *filter(None, [environment.get("PYTHONPATH")])])
     with (
         log.open("wb") as words,
@@ -110,7 +110,7 @@ def own_seconds(session: int) -> float:
         if not folder.name.isdigit():
             continue
         try:
-            # The name in parentheses may hold blanks; what follows does not.
+            # The name in parentheses may contain spaces; what follows does not.
             fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rsplit(")", 1)[1].split()
         except (FileNotFoundError, ProcessLookupError):
             continue

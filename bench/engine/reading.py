@@ -1,7 +1,7 @@
-"""The token ids that a causal model must read for a request, by lm-eval's rules and the tokenizer alone.
+"""The token ids that a causal model must process for a request, by lm-eval's rules and the tokenizer alone.
 
-Written apart from Assay's encoder, so that the tree's minimum owes nothing to what is measured; where lm-eval runs
-too, the same figures from its own ids are compared with these.
+Independent of Assay's encoder, so that the tree's minimum does not depend on the measured code; if lm-eval runs too,
+the same figures from its own ids are compared with these.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.engine.tree import Read, scored_read
 
-# New tokens that both tools allow where a request does not say.
+# Default maximum of new tokens in both tools.
 MAX_TOKENS = 256
 
 
@@ -21,7 +21,7 @@ class Reader:
 
     Args:
         model: the model's arguments: `pretrained`, and perhaps `add_bos_token` and `prefix_token_id`.
-        most: most tokens that the model reads at once.
+        most: maximum number of tokens of one input.
     """
 
     def __init__(self, model: Mapping[str, Any], most: int) -> None:
@@ -36,7 +36,7 @@ class Reader:
         self._encode = cache(lambda text: tokenizer.encode(text, **options))
 
     def reads(self, row: Mapping[str, Any]) -> Iterator[Read]:
-        """What is read for a request; of a generation, its prompt."""
+        """The ids of a request; for a generation, of its prompt."""
         if row["kind"] == "generation":
             most = MAX_TOKENS if row["max_tokens"] is None else row["max_tokens"]
             ids = tuple(self._encode(row["prompt"])[-(self._most - most) :])

@@ -3,7 +3,8 @@
     python -m bench.engine.reference '{"model": {"pretrained": FOLDER, …}, "vocabulary": 49152}'
 
 Scoring is timed around `_loglikelihood_tokens` (ids → log-likelihoods); generation around `generate_until`, less
-the time for encoding. What "auto" spends on finding its batch size is inside, as in a run, and told apart as well.
+the time for encoding. What "auto" spends on finding its batch size is included, as in a run, and also
+reported separately.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The rounds of one workload: ours, lm-eval, ours, lm-eval, …, so that a slow spell of the machine meets both.
+"""The rounds of one workload: ours, lm-eval, ours, lm-eval, …, so that a slow phase of the machine affects both.
 
-In: a posed workload and two workers. Out: every timing, with what was left out and why.
+In: a built workload and two workers. Out: every timing, with what was left out and why.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bench.engine.workloads import BuiltWorkload
 
 # Rough rates of lm-eval on two cores. They decide only whether each batch size is run in full or on a sample first.
 TOKENS_PER_SECOND, SECONDS_PER_TEXT = 400, 7
-# What lm-eval's "auto" forwards before it answers: this many times so many rows of the longest input.
+# What lm-eval's "auto" forwards before it answers: this many times this many rows of the longest input.
 DETECTION_PASSES, DETECTION_ROWS = 5, 64
 SAMPLE_INPUTS = 8
 MEMORY_SHARE = 0.6
@@ -30,14 +30,14 @@ MEMORY_SHARE = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How often, and what lm-eval is spared.
+    """How many rounds, and what lm-eval may skip.
 
     Attributes:
         repeats: rounds.
         batches: lm-eval's batch sizes.
         budget_seconds: a workload's time for lm-eval; once it is spent, only ours is repeated.
         documents: how many documents lm-eval answers; its time is then extrapolated. None for all.
-        runs_auto: whether "auto" runs even where it cannot be the best.
+        runs_auto: whether "auto" runs even if it cannot be the best.
     """
 
     repeats: int
@@ -68,7 +68,7 @@ class Measured:
         best: lm-eval's fastest batch size in the first round.
         scale: all tokens by those that lm-eval had to read; more than 1 means that its seconds are extrapolated.
         agreement: of the first round's answers.
-        notes: what a reader of the table must know.
+        notes: notes below the table.
     """
 
     built: BuiltWorkload
@@ -98,7 +98,7 @@ class Measured:
 
 
 def timed(worker: Worker, built: BuiltWorkload, **settings: Any) -> Timing:
-    """One run, with the foreign load on the machine meanwhile."""
+    """One run, with the load by other processes during it."""
     load = ForeignLoad(worker)
     answer = worker.ask("run", file=str(built.file), **settings)
     return Timing(answer["seconds"], answer["whole_seconds"], answer["tokens"], load.read(), answer)
@@ -125,7 +125,7 @@ def measure(built: BuiltWorkload, plan: Plan, shape: Shape, ours: Worker, refere
 
 
 class Theirs:
-    """lm-eval's turns in a workload: which batch sizes, and how long its budget lasts."""
+    """lm-eval's rounds in a workload: which batch sizes, and how long its budget lasts."""
 
     def __init__(self, worker: Worker, plan: Plan, shape: Shape, found: Measured) -> None:
         self._worker, self._plan, self._shape, self._found = worker, plan, shape, found
@@ -133,7 +133,7 @@ class Theirs:
         self._batches = [batch for batch in plan.batches if batch != "auto" and self._fits(batch)]
 
     def warm_up(self) -> None:
-        """A first document; or, where full runs at every batch size would take too long, a sample to choose by."""
+        """A first document; or, if full runs at every batch size would take too long, a sample to choose by."""
         least, built = self._found.least, self._found.built
         texts = built.requests if built.kind == "generation" else 0
         forecast = (least.plain / TOKENS_PER_SECOND + texts * SECONDS_PER_TEXT) / self._found.scale
@@ -150,7 +150,7 @@ class Theirs:
         self._batches = [best]
 
     def take_turn(self, number: int) -> None:
-        """The first turn tries every batch size, later ones the best."""
+        """The first round tries every batch size, later ones the best."""
         if number == 0:
             for batch in self._batches:
                 self._record(batch, number)
@@ -162,7 +162,7 @@ class Theirs:
             self._found.best = min(runs, key=runs.__getitem__)
             return
         best = self._found.best
-        assert best is not None, "the first turn has chosen"
+        assert best is not None, "the first round has chosen"
         if self._spent + self._found.theirs[best][0].whole_seconds <= self._plan.budget_seconds:
             self._record(best, number)
 
@@ -175,7 +175,7 @@ class Theirs:
         return timed(self._worker, self._found.built, batch=batch, documents=documents)
 
     def _fits(self, batch: str) -> bool:
-        """lm-eval keeps the logits of all places, and their softmax beside them."""
+        """lm-eval keeps the logits of all positions, and also their softmax."""
         rows = min(int(batch), self._found.least.inputs)
         needed = 2 * 4 * rows * self._found.least.longest * self._shape.vocabulary
         return self._has_memory(needed, f"batch {batch}")
@@ -187,7 +187,7 @@ class Theirs:
         return False
 
     def _may_run_auto(self) -> bool:
-        """Finding a batch size costs so much on a CPU that "auto" is out of question for few documents."""
+        """Finding a batch size is so expensive on a CPU that "auto" makes no sense for few documents."""
         found = self._found
         longest = found.least.longest if found.built.kind == "loglikelihood" else self._shape.most
         tokens = DETECTION_PASSES * DETECTION_ROWS * longest
@@ -211,7 +211,7 @@ def available_bytes() -> int:
 
 
 def _check(found: Measured, worker: Worker) -> None:
-    """Compares answers, and the least work by both tools' own ids.
+    """Compares answers, and the minimum work by both tools' own ids.
 
     Log-likelihoods are compared in lm-eval's arithmetic: its log-softmax alone is off by up to the tolerance.
     """

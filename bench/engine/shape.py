@@ -18,12 +18,12 @@ class Shape:
     """What the cost of a forward pass depends on.
 
     Attributes:
-        body: weights that every token is multiplied with.
+        body: number of weights that every token is multiplied with.
         hidden: width.
         inner: width of the feed-forward layers.
         vocabulary: rows of the output layer.
         attention: floating-point operations per query × key pair, all layers together.
-        most: most tokens read at once.
+        most: maximum number of tokens of one input.
     """
 
     body: int
@@ -40,7 +40,7 @@ class Shape:
         return [[GEMM_ROWS, hidden, inner], [GEMM_ROWS, inner, hidden], [GEMM_ROWS, hidden, 2 * inner]]
 
     def limit_seconds(self, least: Least, gflops: float) -> float:
-        """The least work at the best rate of a single product."""
+        """The minimum work at the best rate of a single product."""
         body = 2 * self.body * least.tokens
         head = 2 * self.hidden * self.vocabulary * least.rows
         return (body + head + self.attention * least.pairs) / (gflops * 1e9)

@@ -65,7 +65,7 @@ def make_row(found: Measured, shape: Shape, gflops: float) -> Row:
         tokens=found.ours[-1].tokens,
         lm_eval_tokens=reference[0].tokens if reference else None,
         tree_tokens=tree,
-        # Writing token by token is bound by memory, not by products of matrices.
+        # Decoding token by token is bound by memory, not by matrix products.
         limit_share=None if is_text else shape.limit_seconds(found.least, gflops) / seconds,
         ratio=median(ratios) if ratios else None,
         lowest_ratio=min(ratios, default=None),
@@ -80,7 +80,7 @@ def make_row(found: Measured, shape: Shape, gflops: float) -> Row:
 
 
 def tree_tokens(found: Measured) -> int:
-    """The tree's minimum; for texts, the prompts' tree and every written token but the last, which is never read."""
+    """The tree's minimum; for texts, the prompts' tree and every generated token but the last, never an input."""
     if found.built.kind != "generation":
         return found.least.tokens
     written = [int(answer["tokens"]) for answer in found.ours[0].answer["answers"]]
@@ -102,7 +102,7 @@ def _faults(found: Measured, tree: int) -> list[str]:
 
 
 def _verdict(found: Measured, ratios: Sequence[float], faults: Sequence[str]) -> str:
-    """`aim` or `pass` when the bar is reached and nothing is wrong."""
+    """`aim` or `pass` if the bar is reached and nothing is wrong."""
     bar = found.built.workload
     if not ratios:
         return "FAIL" if faults else "-"
@@ -114,7 +114,7 @@ def _verdict(found: Measured, ratios: Sequence[float], faults: Sequence[str]) ->
 
 
 def _other_batches(found: Measured) -> list[str]:
-    """What the batch sizes that were not the best took, in the first round."""
+    """Times of the batch sizes that were not the best, in the first round."""
     lines = []
     for batch, runs in found.theirs.items():
         first = runs[0]

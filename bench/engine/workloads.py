@@ -1,4 +1,4 @@
-"""The workloads: lm-eval's own tasks on real data, posed once by Assay and written as plain requests for both workers.
+"""The workloads: lm-eval's own tasks on real data, built once by Assay and written as plain requests for both workers.
 
 In: a name of the table, lm-eval's task folder, a scratch folder. Out: a file with one request a line.
 """
@@ -19,7 +19,7 @@ from assay.run.resolve import open_catalog, resolve_tasks
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is asked, and how much faster than lm-eval it must be.
+    """Task and documents, and how much faster than lm-eval it must be.
 
     Attributes:
         name: what the user calls it.
@@ -60,10 +60,10 @@ class BuiltWorkload:
 
     Attributes:
         file: one request a line.
-        documents: how many documents it asks about.
+        documents: number of documents.
         requests: how many requests.
         kind: their kind.
-        is_full: whether it asks about as many documents as the bar is set for.
+        is_full: whether it has the number of documents that the bar is set for.
     """
 
     workload: Workload

@@ -1,4 +1,4 @@
-"""Prints the figures of docs/extraction.md: our lists beside lm-eval's filters on hand-labelled outputs.
+"""Prints the figures of docs/extraction.md: our lists compared with lm-eval's filters on hand-labelled outputs.
 
     python -m bench.extraction [--split held_out] [--misread]
 
@@ -16,7 +16,7 @@ from bench.extraction.measuring import KINDS, misread, table
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--split", choices=(TUNING, HELD_OUT), default=HELD_OUT)
-    parser.add_argument("--misread", action="store_true", help="list the texts of this side that are read wrongly")
+    parser.add_argument("--misread", action="store_true", help="list the texts of this split with wrong extractions")
     options = parser.parse_args()
     print(table(options.split))
     if options.misread:

@@ -53,13 +53,13 @@ Answer:"""
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A way to ask.
+    """A form of a question.
 
     Attributes:
         name: what it is called in the labels.
         template: with `{question}`, and `{options}`, `{inline}` or `{either}` for the choices.
-        limits: token limits, used in turn.
-        is_chat: whether the text is a user's turn of a conversation; else a text to be continued.
+        limits: token limits, used one after another.
+        is_chat: whether the text is a user's turn of a conversation; else a text to continue.
     """
 
     name: str
@@ -109,9 +109,9 @@ class Prompt:
     Attributes:
         id: question and form.
         kind: which list of extractors reads the answer.
-        form: how it is asked.
+        form: its form.
         limit: most tokens of the answer.
-        text: the user's turn, or the text to be continued.
+        text: the user's turn, or the text to continue.
         is_chat: which of the two.
         choices: texts of the choices.
         split: `tuning`, or `held_out` for the figures; all forms of a question are on one side.

@@ -21,7 +21,7 @@ from bench.extraction.forms import STOPS, Prompt, prompts
 
 
 def request(prompt: Prompt) -> Generation:
-    """What the model is asked."""
+    """The request of a prompt."""
     if prompt.is_chat:
         return Generation((Message("user", prompt.text),), max_tokens=prompt.limit)
     return Generation(prompt.text, stop=STOPS, max_tokens=prompt.limit)

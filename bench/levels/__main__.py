@@ -21,7 +21,7 @@ _STOPPED = 300
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """How many evaluations to simulate: of a setting, and of one in which documents are redrawn thousands of times."""
+    """Number of evaluations to simulate: per setting, and per setting with thousands of bootstrap samples."""
 
     plain: int
     resampled: int
@@ -162,7 +162,7 @@ def families(many: Many) -> str:
         "any false finding among 10 tasks after Holm": pairs.any_finding(10, 100, "holm", many.plain),
         "equivalent within 5 points, truth 5 points apart": pairs.margin_rate(300, 0.1, 0.05, many.plain),
         "equivalent within 5 points, truth 0 apart (power)": pairs.margin_rate(300, 0.1, 0.0, many.plain),
-        f"difference of {100 * effect:.1f} points found, told as shown with 80 % (power)": pairs.outcome_rate(
+        f"difference of {100 * effect:.1f} points found, the one detectable with 80 % power": pairs.outcome_rate(
             "exact", 200, 0.3, effect, many.plain
         ),
     }
@@ -172,9 +172,9 @@ def families(many: Many) -> str:
 
 def sequences(many: Many) -> str:
     decided = [
-        ("equal runs told apart", stopping.wrong_decisions(1000, 0.1, many.plain)),
-        ("equal runs told apart", stopping.wrong_decisions(1000, 0.4, many.plain)),
-        ("equal runs told apart", stopping.wrong_decisions_of_values(1000, many.plain)),
+        ("equal runs declared different", stopping.wrong_decisions(1000, 0.1, many.plain)),
+        ("equal runs declared different", stopping.wrong_decisions(1000, 0.4, many.plain)),
+        ("equal runs declared different", stopping.wrong_decisions_of_values(1000, many.plain)),
         ("the same by an ordinary test at every look", stopping.peeking_mcnemar(1000, 0.4, many.plain)),
         ("the better run found (power)", stopping.right_decisions(1000, 0.3, 0.1, many.plain)),
     ]
@@ -185,7 +185,7 @@ def sequences(many: Many) -> str:
         found = stopping.until_error(share, error, 2000, min(_STOPPED, many.plain))
         shown = percent(found.bounds.share), percent(found.ordinary.share)
         ends.append([found.bounds.setting, f"{found.documents:.0f}", *shown])
-    heads = ["", "documents asked", "anytime-valid bounds", "the table's interval"]
+    heads = ["", "documents evaluated", "anytime-valid bounds", "the table's interval"]
     return looked + "\n" + drawn("`--until_se`, coverage where the run stopped, in %", heads, ends)
 
 
@@ -201,7 +201,7 @@ SECTIONS: dict[str, Callable[[Many], str]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.levels", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--evaluations", type=int, default=EVALUATIONS, help="simulated evaluations of a setting")
-    parser.add_argument("--resampled", type=int, default=RESAMPLED, help="the same where documents are redrawn")
+    parser.add_argument("--resampled", type=int, default=RESAMPLED, help="the same for settings with the bootstrap")
     parser.add_argument("--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS), help="tables to print")
     chosen = parser.parse_args(arguments)
     for name in chosen.only:

@@ -53,7 +53,7 @@ class Rate:
 
 
 def generator_of(*names: object) -> np.random.Generator:
-    """A generator of its own for every setting, so that one can be simulated without the others."""
+    """A separate generator for every setting, so that one can be simulated without the others."""
     return np.random.default_rng([_SEED, *"|".join(map(str, names)).encode()])
 
 
@@ -96,7 +96,7 @@ def comparisons_of(
 
 
 def holds(estimate: Estimate, truth: float) -> bool | None:
-    """Whether an interval holds the truth; None where there is no interval."""
+    """Whether an interval contains the true value; None if there is no interval."""
     if estimate.low is None or estimate.high is None:
         return None
     # A hair's breadth for the rounding of sums, as where the interval is one point and the truth that point.

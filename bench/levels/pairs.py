@@ -52,8 +52,8 @@ def exact_level(test: str, n: int, discordance: float) -> float:
 
 @cache
 def _level_of(test: str, discordant: int) -> float:
-    """The same where so many documents are discordant."""
-    # p rises with the rarer of wins and losses, so that halving finds the first split that tells nothing.
+    """The same with this many discordant documents."""
+    # p rises with the rarer of wins and losses, so that bisection finds the first split that is not significant.
     low, high = 0, discordant // 2 + 1
     while low < high:
         middle = (low + high) // 2
@@ -93,7 +93,7 @@ def _text_pairs(generator: np.random.Generator, n: int) -> Pair:
 
 
 def _label_pairs(generator: np.random.Generator, n: int) -> Pair:
-    """Right and picked labels of two models that are right in 80 % each, by themselves."""
+    """Right and predicted labels of two models that are each right in 80 %, independently."""
     first = labels(generator, n, 0.3, 0.8)
     right = generator.random(n) < 0.8
     second = [(truth, truth if hit else 1 - truth) for (truth, _), hit in zip(first, right.tolist(), strict=True)]
@@ -176,7 +176,7 @@ def clustered_rates(evaluations: int) -> Iterator[tuple[Rate, Rate]]:
 def difference_coverage(
     test: str, n: int, discordance: float, difference: float, evaluations: int = EVALUATIONS
 ) -> Rate:
-    """How often the interval of two shares that differ by so much holds that."""
+    """How often the interval of two proportions that differ by this much contains the difference."""
 
     def evaluate(generator: np.random.Generator) -> Estimate:
         first, second = (np.array(side) for side in outcomes(generator, n, discordance, difference))
@@ -247,7 +247,7 @@ def any_finding(tasks: int, n: int, correction: str = "holm", evaluations: int =
 
 
 def margin_rate(n: int, discordance: float, difference: float, evaluations: int = EVALUATIONS) -> Rate:
-    """How often two runs are called equivalent within 5 points that differ by so much."""
+    """How often two runs that differ by this much are called equivalent within 5 points."""
     options = CompareOptions(margin=0.05)
 
     def finds(generator: np.random.Generator) -> bool:
@@ -258,7 +258,7 @@ def margin_rate(n: int, discordance: float, difference: float, evaluations: int 
 
 
 def shown_effect(n: int, discordance: float) -> float:
-    """The difference that n documents show with 80 % power, as `assay compare` tells it."""
+    """The difference that n documents show with 80 % power, as `assay compare` reports it."""
     wins = round(n * discordance / 2)
     first, second = [0.0] * wins + [1.0] * (n - wins), [1.0] * wins + [0.0] * wins + [1.0] * (n - 2 * wins)
     found = comparison_of(first, second)

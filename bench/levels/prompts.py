@@ -1,4 +1,4 @@
-"""Two models that are equal over all prompts, asked in a few: how often a difference over the prompts is found."""
+"""Two models that are equal over all prompts, evaluated with a few: how often a difference is found."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALPHA = 0.05
 
 @dataclass(frozen=True, slots=True)
 class PromptRates:
-    """False findings: as `assay compare` tests them, and with the prompts asked as the only ones there are."""
+    """False findings: by the test of `assay compare`, and with the prompts treated as fixed."""
 
     found: Rate
     fixed: Rate

@@ -1,4 +1,4 @@
-"""Coverage of the intervals beside scores: shares, other means, clusters, groups, draws, samples."""
+"""Coverage of the intervals of scores: shares, other means, clusters, groups, draws, samples."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def share_coverage(n: int, share: float, evaluations: int = EVALUATIONS) -> Rate
 
 
 def _f1_like(generator: np.random.Generator, n: int) -> Floats:
-    """Scores of spans or overlaps: 3 in 10 are 0, 3 are 1, the rest lies between."""
+    """Scores of spans or overlaps: 3 in 10 are 0, 3 are 1, the rest is between."""
     kind, between = generator.random(n), generator.random(n)
     return np.where(kind < 0.3, 0.0, np.where(kind < 0.6, 1.0, between))
 

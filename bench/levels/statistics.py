@@ -1,4 +1,4 @@
-"""Coverage of the intervals of scores that are no mean of documents: ratios, F1, correlation, medians, calibration."""
+"""Coverage of the intervals of scores that are not means: ratios, F1, correlation, medians, calibration."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def _coverage(name: str, aggregation: str, n: int, truth: float, law: Drawn, eva
     return coverage(name, n, truth, lambda generator: score_of(aggregation, law(generator, n)), evaluations)
 
 
-# Right and picked labels
+# Right and predicted labels
 
 
 def labels(generator: np.random.Generator, n: int, share: float, right: float) -> list[Any]:
-    """(right label, picked label): label 1 in this share, picked rightly with this probability."""
+    """(right label, predicted label): label 1 in this share, predicted correctly with this probability."""
     truth = generator.random(n) < share
     picked = truth == (generator.random(n) < right)
     return list(zip(truth.astype(float).tolist(), picked.astype(float).tolist(), strict=True))

@@ -20,7 +20,7 @@ from bench.levels.pairs import ALPHA, outcomes
 
 
 def laps(most: int) -> Iterator[int]:
-    """How many documents were asked after each lap of a run."""
+    """Number of evaluated documents after each lap of a run."""
     asked = 0
     while asked < most:
         asked = min(most, lap_end(asked))
@@ -28,7 +28,7 @@ def laps(most: int) -> Iterator[int]:
 
 
 def wrong_decisions(documents: int, discordance: float, evaluations: int = EVALUATIONS) -> Rate:
-    """How often equal runs are ever told apart by outcomes, looking after every document."""
+    """How often equal runs are ever declared different by outcomes, looking after every document."""
 
     def finds(generator: np.random.Generator) -> bool:
         return decide(*outcomes(generator, documents, discordance)).is_decided
@@ -58,7 +58,7 @@ def right_decisions(documents: int, discordance: float, difference: float, evalu
 
 
 def peeking_mcnemar(documents: int, discordance: float, evaluations: int = EVALUATIONS) -> Rate:
-    """How often an ordinary test after every document would tell equal runs apart."""
+    """How often an ordinary test after every document would declare equal runs different."""
 
     def finds(generator: np.random.Generator) -> bool:
         first, second = (np.array(side) for side in outcomes(generator, documents, discordance))
@@ -79,7 +79,7 @@ class Stopped:
     Attributes:
         bounds: how often the anytime-valid bounds held the truth where the run stopped.
         ordinary: how often the table's interval did.
-        documents: asked on average.
+        documents: mean number of evaluated documents.
     """
 
     bounds: Rate
@@ -88,7 +88,7 @@ class Stopped:
 
 
 def until_error(share: float, error: float, most: int, evaluations: int) -> Stopped:
-    """Runs with `--until_se`: lap after lap until the bounds are as narrow as asked for, or the documents end."""
+    """Runs with `--until_se`: lap after lap until the bounds are as narrow as requested, or no documents are left."""
     generator = generator_of("until", share, error, most)
     held, ordinary, asked = 0, 0, 0
     for _ in range(evaluations):

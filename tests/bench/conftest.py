@@ -1,4 +1,4 @@
-"""Makes the packages `bench` and `parity` of the project's root importable: tools beside Assay, not installed."""
+"""Makes the packages `bench` and `parity` of the project's root importable: they are not installed with Assay."""
 
 from __future__ import annotations
 

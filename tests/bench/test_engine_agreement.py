@@ -17,7 +17,7 @@ def test_the_tolerance_grows_with_the_scored_tokens() -> None:
     assert compare([0], scored(-10.0, tokens=10), far).is_same
 
 
-def test_a_nan_is_no_agreement() -> None:
+def test_nan_is_a_disagreement() -> None:
     assert compare([0], scored(float("nan")), scored(-1.0)).beyond == 1
 
 

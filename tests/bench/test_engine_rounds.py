@@ -1,4 +1,4 @@
-"""Rounds with scripted workers: who is asked how often, and what the table makes of it."""
+"""Rounds with scripted workers: how often each runs, and the resulting table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The least work of a set of inputs, beside a count of all prefixes by brute force."""
+"""The minimum work of a set of inputs, compared with a brute-force count of all prefixes."""
 
 from __future__ import annotations
 

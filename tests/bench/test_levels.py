@@ -40,7 +40,7 @@ def test_2000_simulated_evaluations_cover_as_often_as_the_exact_sum_says(n: int)
 
 
 def test_of_the_usual_intervals_wilsons_keeps_closest_to_95_percent_on_30_documents() -> None:
-    """Of the 31 results none can do better by much; at the same points the others leave 95 % further behind."""
+    """With 31 possible results none can be much closer; at the same points the others are further from 95 %."""
     farthest = {
         method: max(abs(0.95 - end) for end in scores.coverage_range(method, 30))
         for method in ("wilson", "jeffreys", "agresti_coull", "beta", "normal")
@@ -94,7 +94,7 @@ def test_resampled_metrics_are_covered() -> None:
 
 
 def test_calibration_errors_are_covered_also_one_of_0() -> None:
-    """Percentiles of redrawn errors never hold it."""
+    """Bootstrap percentiles never contain it."""
     for rate in statistics.calibration_coverages(30):
         assert rate.share >= 0.83, rate
 
@@ -155,7 +155,7 @@ def test_the_interval_that_inverts_mcnemars_test_covers() -> None:
         assert 0.93 - noise(0.95, 400) <= pairs.difference_coverage("midp", n, 0.3, 0.1, 400).share
 
 
-def test_models_that_are_equal_over_prompts_are_rarely_told_apart() -> None:
+def test_models_that_are_equal_over_prompts_are_rarely_declared_different() -> None:
     rates = prompts.prompt_rates(4, 0.4, 150)
     assert rates.fixed.share > 0.3
     assert rates.found.share <= 0.05 + noise(0.05, 150)
@@ -170,8 +170,8 @@ def test_equivalence_is_claimed_at_the_margin_in_5_percent_and_inside_it_often()
     assert pairs.margin_rate(300, 0.1, 0.0, 400).share >= 0.6
 
 
-def test_a_difference_told_as_shown_with_80_percent_is_found_so_often() -> None:
-    """The told one is a little larger than that of a normal law, because the exact test is stricter."""
+def test_a_difference_detectable_with_80_percent_is_found_so_often() -> None:
+    """It is slightly larger than the normal approximation, because the exact test is stricter."""
     effect, normal = pairs.shown_effect(200, 0.3), (1.959964 + 0.841621) * math.sqrt(0.3 / 200)
     assert normal < effect < 1.03 * normal
     assert pairs.outcome_rate("exact", 200, 0.3, effect, 1000).share == pytest.approx(0.8, abs=0.04)
@@ -184,7 +184,7 @@ def test_laps_are_those_of_a_run() -> None:
     assert list(stopping.laps(100)) == [32, 40, 50, 63, 79, 99, 100]
 
 
-def test_equal_runs_are_told_apart_in_5_percent_at_most_however_often_one_looks() -> None:
+def test_equal_runs_are_declared_different_in_5_percent_at_most_however_often_one_looks() -> None:
     found = [stopping.wrong_decisions(1000, share, 600) for share in (0.1, 0.4)]
     found.append(stopping.wrong_decisions_of_values(1000, 300))
     assert [rate for rate in found if rate.share > 0.05] == []
@@ -223,7 +223,7 @@ def test_a_table_has_settings_in_rows_and_documents_in_columns() -> None:
     ]
 
 
-def test_the_command_prints_the_tables_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_tables_requested(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--only", "groups", "families", "--evaluations", "4"])
     assert capsys.readouterr().out.count("\n|---|") == 2
     assert "n = 100" in SECTIONS["draws"](Many(2, 2))

@@ -1,4 +1,4 @@
-"""The engine's benchmark poses its workloads as a run does."""
+"""The engine's benchmark builds its workloads as a run does."""
 
 from __future__ import annotations
 

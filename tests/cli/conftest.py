@@ -1,4 +1,4 @@
-"""The command line in this process and in one of its own, a small task, and plugin models that fail or are slow."""
+"""The command line in this process and in a separate one, a small task, and plugin models that fail or are slow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from assay.cli.main import main
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended and what it said."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -84,7 +84,7 @@ POINTS = "[assay.models]\n" + "".join(
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Done]:
-    """Runs a command here, with a store of its own."""
+    """Runs a command in this process, with its own store."""
     monkeypatch.setenv("ASSAY_STORE", str(tmp_path / "store.db"))
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -99,7 +99,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """The environment of a process of its own: a store, and the package `acme` with its plugins."""
+    """The environment of a separate process: a store, and the package `acme` with its plugins."""
     site = tmp_path / "site"
     (site / "acme-1.0.dist-info").mkdir(parents=True)
     (site / "acme-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
@@ -111,7 +111,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def start(environment: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
-    """Starts a command in a process of its own."""
+    """Starts a command in a separate process."""
 
     def popen(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "assay", *map(str, arguments)]
@@ -126,7 +126,7 @@ def start(environment: dict[str, str], tmp_path: Path) -> Callable[..., subproce
 
 @pytest.fixture
 def process(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., Done]:
-    """Runs a command in a process of its own to its end."""
+    """Runs a command in a separate process to its end."""
 
     def run(*arguments: Any, **options: Any) -> Done:
         with start(*arguments, **options) as running:

@@ -42,7 +42,7 @@ def test_all_documents_or_twenty(process: Cli, words: list[Any]) -> None:
     assert "audit of" not in process(*words).out
 
 
-def test_another_word_is_an_error_before_anything_is_asked(cli: Cli, words: list[Any]) -> None:
+def test_another_word_is_an_error_before_the_first_request(cli: Cli, words: list[Any]) -> None:
     done = cli(*words, "--audit", "some")
     assert (done.code, done.err) == (2, 'error: --audit: is "some"; expected a number of documents, or all\n')
 

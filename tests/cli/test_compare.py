@@ -80,7 +80,7 @@ def test_the_gate_compares_with_the_first_run_only(cli: Cli, runs: tuple[str, st
     assert [(pair["first"], pair["second"]) for pair in data["pairs"]] == [("bad", "good"), ("bad", "dummy")]
 
 
-def test_the_gate_with_a_margin_asks_for_proof(cli: Cli, runs: tuple[str, str], task_folder: Path) -> None:
+def test_the_gate_with_a_margin_needs_proof(cli: Cli, runs: tuple[str, str], task_folder: Path) -> None:
     good, bad = runs
     assert cli("compare", good, bad, "--fail_if_worse", "0.9").code == 0
     assert cli("compare", good, bad, "--fail_if_worse=0.1").code == 4
@@ -163,12 +163,12 @@ def test_three_runs_share_ranks(cli: Cli, runs: tuple[str, str], task_folder: Pa
         ([], "required"),
     ],
 )
-def test_junk_is_told(cli: Cli, runs: tuple[str, str], arguments: list[str], message: str) -> None:
+def test_junk_is_reported(cli: Cli, runs: tuple[str, str], arguments: list[str], message: str) -> None:
     done = cli("compare", *arguments)
     assert done.code == 2 and message in done.err and "bug" not in done.err
 
 
-def test_agreement_is_told_for_two_runs(cli: Cli, runs: tuple[str, str]) -> None:
+def test_agreement_is_reported_for_two_runs(cli: Cli, runs: tuple[str, str]) -> None:
     """Both are right in documents 0 to 3 and wrong in 16 to 19. By chance 0.8·0.2 + 0.2·0.8 would be: 0.08/0.68."""
     out = cli("compare", *runs, "--picks").out
     assert "the same outcome in 40.0 % of 20 documents, Cohen's κ 0.12 (" in out

@@ -68,7 +68,7 @@ def test_one_unscored_task_leaves_table_files_and_record_of_the_others(cli: Cli,
     assert (row["status"], row["tasks"]) == ("incomplete", "both (not scored: failing)")
 
 
-def test_a_mended_task_is_rescored_without_asking(cli: Cli, folder: Path) -> None:
+def test_a_fixed_task_is_rescored_without_requests(cli: Cli, folder: Path) -> None:
     run(cli, folder, "colours,failing")
     (folder / "scoring.py").write_text(CODE.replace('raise RuntimeError("no labels")', "return 0.5"))
     again = run(cli, folder, "colours,failing")
@@ -84,7 +84,7 @@ def test_rescoring_goes_through_the_same_door(cli: Cli, folder: Path) -> None:
     assert "no labels" in json.loads(done.out)["tasks"]["failing"]["problem"]["text"]
 
 
-def test_all_missing_packages_are_named_before_anything_is_asked(
+def test_all_missing_packages_are_named_before_the_first_request(
     cli: Cli, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -95,7 +95,7 @@ def test_all_missing_packages_are_named_before_anything_is_asked(
     assert json.loads(cli("ls", "runs", "--json").out) == []
 
 
-def test_a_package_that_code_can_do_without_is_not_asked_for(cli: Cli, folder: Path) -> None:
+def test_a_package_that_code_can_do_without_is_not_required(cli: Cli, folder: Path) -> None:
     assert run(cli, folder, "sometimes").code == 0
 
 
@@ -201,7 +201,7 @@ def test_exit_codes_without_a_bug() -> None:
         CommandOutput([Problem((Fault("r.json", "full"),))]).code((), is_whole=False)
 
 
-def test_files_are_written_though_nobody_reads_the_table(
+def test_files_are_written_though_no_one_reads_the_table(
     start: Callable[..., subprocess.Popen[str]], folder: Path, tmp_path: Path
 ) -> None:
     options = ("--model", "acme/slow", "--tasks", "colours", "--include_path", folder, "-o", tmp_path / "out")

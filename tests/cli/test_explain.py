@@ -44,7 +44,7 @@ def test_as_markdown_and_as_json(cli: Cli, task_folder: Path) -> None:
     assert [cause["kind"] for cause in data["tasks"][0]["causes"]] == ["dataset"]
 
 
-def test_a_model_without_tokens_is_told(cli: Cli, task_folder: Path) -> None:
+def test_a_model_without_tokens_is_reported(cli: Cli, task_folder: Path) -> None:
     done = cli("explain", *two_runs(cli, task_folder, "--limit", "5"), "--tokens")
     assert "note: tokens are not compared: a model does not expose its tokens" in done.out
 
@@ -56,7 +56,7 @@ def test_tokens_are_compared(process: Cli, task_folder: Path) -> None:
     assert "3 → 5 tokens, the same up to token 2" in done.out
 
 
-def test_unknown_runs_and_tasks_are_told(cli: Cli, task_folder: Path) -> None:
+def test_unknown_runs_and_tasks_are_reported(cli: Cli, task_folder: Path) -> None:
     first, second = two_runs(cli, task_folder)
     assert 'unknown run "2031"' in cli("explain", first, "2031").err
     done = cli("explain", first, second, "--tasks", "colours", "shapes")

@@ -42,12 +42,12 @@ def test_options_of_runs_have_no_meaning_in_training(capsys: pytest.CaptureFixtu
     assert "--num_fewshot: is not an option of assay finetune" in message
 
 
-def test_wrong_values_are_told_before_anything_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_values_are_reported_before_anything_is_read(capsys: pytest.CaptureFixture[str]) -> None:
     message = refused(capsys, "run", "--model", "no-such", "--tasks", "none", "--finetune", "--epochs", "-1")
     assert message == 'error: --epochs: is "-1"; expected a number above 0\n'
 
 
-def test_trained_models_are_listed_and_a_lost_folder_is_told(
+def test_trained_models_are_listed_and_a_lost_folder_is_reported(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path, gone = tmp_path / "s.db", str(tmp_path / "gone")

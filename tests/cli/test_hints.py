@@ -1,4 +1,4 @@
-"""What people really type, and what they are told: a name that works here, in a form that can be pasted."""
+"""What people type, and the hint they get: a name that works, in a form that can be pasted."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def test_a_task_of_an_installed_lm_eval_is_found_without_importing_it(
     assert 'a similar name (did you mean "helloswag"?). Add: --include_path' in process(*words[:-1], "heloswagg").err
 
 
-def test_models_with_commas_are_told_to_use_spaces(cli: Cli) -> None:
+def test_models_with_commas_get_a_hint_to_use_spaces(cli: Cli) -> None:
     said = cli("run", "--models", "dummy,ngram", "--tasks", "demo_cloze")
     assert said.code == 2
     assert "Separate several models by spaces: --models dummy ngram" in said.err

@@ -1,4 +1,4 @@
-"""Signals at every stage of a command: the record says interrupted, what was answered is kept, nobody sees a traceback.
+"""Signals at every stage of a command: the record says interrupted, answers are stored, no traceback is shown.
 
 A child process sends itself Ctrl-C, three times within 50 ms, when it first enters a function.
 """
@@ -233,7 +233,7 @@ def test_of_many_runs_the_one_in_progress_is_marked(start: Cli, words: list[Any]
 
 
 @pytest.mark.parametrize("trigger", ["studies/compare/compare_runs.py:compare:1", "cli/compare.py:<module>:1"])
-def test_a_command_that_asks_nothing_says_only_that_it_was_interrupted(
+def test_a_command_that_requests_nothing_says_only_that_it_was_interrupted(
     start: Cli, process: Cli, environment: dict[str, str], words: list[Any], tmp_path: Path, trigger: str
 ) -> None:
     assert process(*words).code == process(*words, "--num_fewshot", "1").code == 0
@@ -274,7 +274,7 @@ def test_nohup_is_respected(start: Cli, words: list[Any], tmp_path: Path) -> Non
     assert (running.returncode, stored(tmp_path)) == (0, (["finished"], 60))
 
 
-def test_a_run_goes_on_when_nobody_reads_its_progress(start: Cli, words: list[Any], tmp_path: Path) -> None:
+def test_a_run_goes_on_when_no_one_reads_its_progress(start: Cli, words: list[Any], tmp_path: Path) -> None:
     log = tmp_path / "log"
     words[2:3] = ["acme/slow", "--model_args", f"delay=0.01,log={log}"]
     with start(*words) as running:

@@ -62,13 +62,13 @@ def test_runs_are_listed_newest_first(cli: Cli, task_folder: Path) -> None:
     assert rows[0]["run"] != rows[1]["run"]
 
 
-def test_an_unknown_noun_is_told_with_the_known_ones(cli: Cli) -> None:
+def test_an_unknown_noun_is_reported_with_the_known_ones(cli: Cli) -> None:
     done = cli("ls", "colours")
     assert done.code == 2
     assert 'is "colours"' in done.err and "metrics" in done.err
 
 
-def test_a_folder_that_is_not_there_is_told(cli: Cli, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_reported(cli: Cli, tmp_path: Path) -> None:
     done = cli("ls", "tasks", "--include_path", tmp_path / "nowhere")
     assert (done.code, "--include_path: no folder" in done.err) == (2, True)
 
@@ -82,7 +82,7 @@ def test_tags_and_types_narrow_the_tasks(cli: Cli, task_folder: Path) -> None:
     assert names("--tag", "nothing") == []
 
 
-def test_profiles_tell_source_rules_and_deviations(cli: Cli) -> None:
+def test_profiles_report_source_rules_and_deviations(cli: Cli) -> None:
     (row,) = json.loads(cli("ls", "profiles", "Holistic", "--json").out)
     assert (row["name"], row["source"].splitlines()[0]) == ("helm", "repository: stanford-crfm/helm")
     assert row["rules"].splitlines()[0].startswith("mmlu_*: exact_match, 5-shot balanced")

@@ -44,13 +44,13 @@ def test_dashes_and_underscores_are_alike() -> None:
     assert with_underscores(given) == ["--model_args", "a-b=c", "--output_path=x-y", "-o", "--", "--limit"]
 
 
-def test_an_unknown_command_is_told_with_the_near_ones(cli: Cli) -> None:
+def test_an_unknown_command_is_reported_with_the_near_ones(cli: Cli) -> None:
     done = cli("rnu", "--model", "dummy")
     assert done.code == 2
     assert done.err == 'error: unknown command "rnu" (did you mean "run"?). See: assay --help\n'
 
 
-def test_unknown_options_are_told_together_and_before_missing_ones(cli: Cli) -> None:
+def test_unknown_options_are_reported_together_and_before_missing_ones(cli: Cli) -> None:
     done = cli("run", "--modell", "dummy", "--taks=demo")
     assert done.code == 2
     assert 'error: --modell: unknown option (did you mean "--model"' in done.err
@@ -58,7 +58,7 @@ def test_unknown_options_are_told_together_and_before_missing_ones(cli: Cli) -> 
     assert "required" not in done.err
 
 
-def test_missing_options_are_told(cli: Cli) -> None:
+def test_missing_options_are_reported(cli: Cli) -> None:
     done = cli("run", "--model", "dummy")
     assert done.code == 2
     assert "the following arguments are required: --tasks" in done.err
@@ -103,7 +103,7 @@ def test_debug_shows_the_traceback_of_a_user_error_too(cli: Cli) -> None:
         main(["run", "--model", "dummy", "--tasks", "nowhere", "--debug"])
 
 
-def test_a_reader_that_leaves_early_is_no_error(environment: dict[str, str]) -> None:
+def test_a_reader_that_leaves_early_is_not_an_error(environment: dict[str, str]) -> None:
     command = f"{sys.executable} -m assay ls metrics | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "0"
@@ -111,7 +111,7 @@ def test_a_reader_that_leaves_early_is_no_error(environment: dict[str, str]) -> 
 
 
 @pytest.mark.parametrize("words", [["ls", "metrics"], ["ls", "metrics", "--json"], ["run", "--help"]])
-def test_a_closed_pipe_is_no_error(start: Cli, words: list[str]) -> None:
+def test_a_closed_pipe_is_not_an_error(start: Cli, words: list[str]) -> None:
     with start(*words) as running:
         running.stdout.close()
         errors = running.stderr.read()
@@ -127,14 +127,14 @@ def test_a_terminal_of_plain_letters_gets_question_marks(environment: dict[str, 
 
 
 @pytest.mark.parametrize("stream", ["1", "2"])
-def test_a_closed_stream_is_no_error(environment: dict[str, str], stream: str) -> None:
+def test_a_closed_stream_is_not_an_error(environment: dict[str, str], stream: str) -> None:
     command = f"{sys.executable} -m assay run --model dummy --tasks demo_cloze --limit 2 {stream}>&-"
     done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=60)
     assert (done.returncode, "bug" in done.stderr) == (0, False)
 
 
 @pytest.mark.parametrize("words", ["ls metrics", "ls metrics --json", "run --model dummy --tasks demo_cloze"])
-def test_a_full_disk_behind_standard_output_is_told(environment: dict[str, str], words: str) -> None:
+def test_a_full_disk_on_standard_output_is_reported(environment: dict[str, str], words: str) -> None:
     command = f"{sys.executable} -m assay {words} > /dev/full"
     done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2

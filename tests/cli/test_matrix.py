@@ -36,7 +36,7 @@ def test_a_table_of_models_and_tasks(cli: Cli, task_folder: Path) -> None:
     assert "model dummy (3 of 3)" in done.err
 
 
-def test_the_same_command_again_asks_nothing(cli: Cli, task_folder: Path) -> None:
+def test_the_same_command_again_requests_nothing(cli: Cli, task_folder: Path) -> None:
     cli(*words(task_folder))
     out = cli(*words(task_folder)).out
     assert out.count("60 answers known, 0 executed, 0 failed") == 3
@@ -93,7 +93,7 @@ def test_one_file_is_written_where_its_suffix_is_a_format(cli: Cli, task_folder:
     assert text == cli(*words(task_folder, "--format", "csv")).out
 
 
-def test_a_gap_is_told_by_the_exit_code(cli: Cli, task_folder: Path) -> None:
+def test_a_gap_is_reported_by_the_exit_code(cli: Cli, task_folder: Path) -> None:
     done = cli("matrix", "--models", "dummy", "hf:pretrained=/no", "--tasks", "colours", "--include_path", task_folder)
     assert done.code == 3
     assert "Cells that could not be filled" in done.out
@@ -141,7 +141,7 @@ def test_figures_of_several_models_have_a_file_each(cli: Cli, task_folder: Path,
 
 
 def test_a_figure_that_one_model_cannot_have_leaves_the_others_their_turn(cli: Cli, tmp_path: Path) -> None:
-    """Words to be unscrambled are written, so there is no confidence to draw."""
+    """Unscrambled words are generated, so there is no confidence to plot."""
     words = ["--tasks", "demo_scramble", "--limit", "2", "--reliability_figure", tmp_path / "r.svg"]
     done = cli("run", "--models", "dummy:seed=1|2", *words)
     assert (done.code, done.out.count("record: run")) == (2, 2)
@@ -149,7 +149,7 @@ def test_a_figure_that_one_model_cannot_have_leaves_the_others_their_turn(cli: C
 
 
 def test_a_model_with_several_runs_has_files_by_task() -> None:
-    """One that is trained for every task has a run for each; names that a file cannot have are still told apart."""
+    """One that is trained for every task has a run for each; names that are not valid file names stay distinct."""
     runs = model_runs(["dummy:finetune=head", "ngram"], ["x", "y"], {})
     assert [(run.tasks, run.mark) for run in runs] == [
         (("x",), "dummy@head_x"),

@@ -27,7 +27,7 @@ def test_a_table_of_methods_and_styles(cli: Cli, task_folder: Path) -> None:
     assert "How often each place" not in done.out
 
 
-def test_details_tell_all_tables(cli: Cli, task_folder: Path) -> None:
+def test_details_report_all_tables(cli: Cli, task_folder: Path) -> None:
     out = cli(*words(task_folder, "--details")).out
     assert "How often each place is picked" in out
     assert "Length of the right choice minus median" in out
@@ -58,7 +58,7 @@ def test_files_and_figures_are_written(cli: Cli, task_folder: Path, tmp_path: Pa
     assert json.loads((tmp_path / "out" / "study.json").read_text(encoding="utf-8"))["tasks"] == ["colours"]
 
 
-def test_nothing_is_asked_again(cli: Cli, task_folder: Path) -> None:
+def test_nothing_is_requested_again(cli: Cli, task_folder: Path) -> None:
     cli(*words(task_folder))
     runs = cli(*words(task_folder, "--methods", "raw"))
     assert runs.code == 0
@@ -75,7 +75,7 @@ def test_wrong_words_are_errors(cli: Cli, task_folder: Path) -> None:
     assert (done.code, "has choices to pick from" in done.err) == (2, True)
 
 
-def test_failed_requests_are_told_by_the_exit_code(process: Cli, task_folder: Path) -> None:
+def test_failed_requests_are_reported_by_the_exit_code(process: Cli, task_folder: Path) -> None:
     done = process("methods", "--model", "acme/failing", "--tasks", "colours", "--include_path", task_folder)
     assert done.code == 3
     assert "failing: 86 requests failed (too_long: the prompt [b]is[/b] too long)" in done.out

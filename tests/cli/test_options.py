@@ -1,4 +1,4 @@
-"""Options: lm-eval's names and forms, and what is said of wrong ones."""
+"""Options: lm-eval's names and forms, and the errors for wrong ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_seeds(text: str | None, expected: Seeds) -> None:
 
 
 @pytest.mark.parametrize("text", ["1,2", "1,2,3,4,5", "x", "", "1.5"])
-def test_wrong_seeds_are_told(text: str) -> None:
+def test_wrong_seeds_are_reported(text: str) -> None:
     with pytest.raises(UserError, match="--seed: .*1, 3 or 4"):
         parse_seeds(text)
 
@@ -108,7 +108,7 @@ def test_options_of_lm_eval_without_effect_are_taken_with_a_note(run: Cli) -> No
         (["--num_fewshot", "50"], "num_fewshot", "50 few-shot examples are wanted, but the pool has 20 rows"),
     ],
 )
-def test_a_wrong_option_is_told_in_one_line(run: Cli, words: list[str], where: str, what: str) -> None:
+def test_a_wrong_option_is_reported_in_one_line(run: Cli, words: list[str], where: str, what: str) -> None:
     done = run(*words)
     assert done.code == 2
     (line,) = [line for line in done.err.splitlines() if line.startswith("error: ")]
@@ -116,7 +116,7 @@ def test_a_wrong_option_is_told_in_one_line(run: Cli, words: list[str], where: s
     assert "Traceback" not in done.err
 
 
-def test_samples_that_are_not_text_are_told(run: Cli, tmp_path: Path) -> None:
+def test_samples_that_are_not_text_are_reported(run: Cli, tmp_path: Path) -> None:
     (tmp_path / "places.json").write_bytes(b"\xff\xfe")
     done = run("--samples", tmp_path / "places.json")
     assert (done.code, "--samples: is not JSON" in done.err) == (2, True)

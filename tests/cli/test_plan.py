@@ -1,4 +1,4 @@
-"""`assay plan`: what a run would ask, before and after it was asked."""
+"""`assay plan`: the requests of a run, before and after it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_plan_as_json(cli: Cli) -> None:
     assert (report["seconds"], report["seconds_from"]) == (None, None)
 
 
-def test_a_plan_asks_nothing(cli: Cli) -> None:
+def test_a_plan_requests_nothing(cli: Cli) -> None:
     cli("plan", "--model", "dummy", "--tasks", "demo_cloze")
     assert json.loads(cli("ls", "runs", "--json").out) == []
 
@@ -45,7 +45,7 @@ def test_a_plan_notes_options_without_effect(cli: Cli) -> None:
     assert (done.code, "note: --use_cache has no effect" in done.err) == (0, True)
 
 
-def test_a_model_that_measures_tells_tokens_and_time(process: Cli, task_folder: Path) -> None:
+def test_a_model_that_measures_reports_tokens_and_time(process: Cli, task_folder: Path) -> None:
     words = ["--model", "acme/words", "--tasks", "colours", "--include_path", task_folder]
     before = process("plan", *words).out
     assert "tokens:   100 to read, 180 without sharing (saves 44 %)\n" in before
@@ -57,7 +57,7 @@ def test_a_model_that_measures_tells_tokens_and_time(process: Cli, task_folder: 
     assert (after["seconds_from"], after["seconds"] < 7.5) == ("earlier runs", True)
 
 
-def test_nothing_to_ask_takes_no_tokens(process: Cli, task_folder: Path) -> None:
+def test_without_requests_there_are_no_tokens(process: Cli, task_folder: Path) -> None:
     words = ["--model", "acme/words", "--tasks", "colours", "--include_path", task_folder, "--limit", "2"]
     assert process("run", *words).code == 0
     assert "tokens:   none\nforecast: nothing to execute" in process("plan", *words).out

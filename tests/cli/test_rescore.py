@@ -58,7 +58,7 @@ def test_the_start_of_a_name_will_do(cli: Cli, task_folder: Path) -> None:
     assert [metric["metric"] for metric in data["tasks"]["colours"]["metrics"]] == ["acc"]
 
 
-def test_missing_answers_are_told_and_completed(cli: Cli, task_folder: Path) -> None:
+def test_missing_answers_are_reported_and_completed(cli: Cli, task_folder: Path) -> None:
     cli("run", "--model", "dummy", "--tasks", "colours", "--include_path", task_folder)
     refused = cli("rescore", "last", "--metrics", "acc_mutual_info")
     assert refused.code == 2

@@ -32,7 +32,7 @@ def test_a_run_shows_the_table_and_the_record(cli: Cli, words: list[Any]) -> Non
     assert "60 requests, 60 distinct: 60 to ask" in done.err
 
 
-def test_a_second_run_asks_nothing(cli: Cli, words: list[Any]) -> None:
+def test_a_second_run_requests_nothing(cli: Cli, words: list[Any]) -> None:
     cli(*words)
     assert "60 already known, 0 executed" in cli(*words).out
 
@@ -54,7 +54,7 @@ def test_predictions_alone(cli: Cli, words: list[Any], tmp_path: Path) -> None:
     assert len(samples.read_text(encoding="utf-8").splitlines()) == 20
 
 
-def test_a_model_that_measures_tells_how_it_ran(process: Cli, words: list[Any], tmp_path: Path) -> None:
+def test_a_model_that_measures_reports_how_it_ran(process: Cli, words: list[Any], tmp_path: Path) -> None:
     words[2] = "acme/words"
     done = process(*words, "--output_path", tmp_path / "out")
     assert "\nloading the model\nrequests: 60/60, 60 of 60 tokens" in done.err
@@ -122,7 +122,7 @@ def change(folder: Path, old: str, new: str) -> None:
         ("doc_to_choice", "doc_to_choise", ["unknown key", "did you mean", "doc_to_choice: is missing"]),
     ],
 )
-def test_a_wrong_task_file_is_told(
+def test_a_wrong_task_file_is_reported(
     cli: Cli, words: list[Any], task_folder: Path, old: str, new: str, parts: list[str]
 ) -> None:
     change(task_folder, old, new)
@@ -132,7 +132,7 @@ def test_a_wrong_task_file_is_told(
     assert "Traceback" not in done.err and "bug" not in done.err
 
 
-def test_a_task_file_that_is_no_yaml_is_told_by_name(cli: Cli, task_folder: Path) -> None:
+def test_a_task_file_that_is_not_yaml_is_reported_by_name(cli: Cli, task_folder: Path) -> None:
     (task_folder / "colours.yaml").write_text("task: colours\nlist: [\n", encoding="utf-8")
     done = cli("run", "--model", "dummy", "--tasks", task_folder / "colours.yaml")
     assert done.code == 2
@@ -143,13 +143,13 @@ def test_a_task_file_that_is_no_yaml_is_told_by_name(cli: Cli, task_folder: Path
     ("content", "message"),
     [("", 'the split "test" is empty'), ('{"q": 1}\n{"q"', "colours.jsonl:2: is not JSON"), ("\udcff", "is not UTF-8")],
 )
-def test_data_of_no_use_is_told(cli: Cli, words: list[Any], task_folder: Path, content: str, message: str) -> None:
+def test_data_of_no_use_is_reported(cli: Cli, words: list[Any], task_folder: Path, content: str, message: str) -> None:
     (task_folder / "colours.jsonl").write_bytes(content.encode("utf-8", "surrogateescape"))
     done = cli(*words)
     assert (done.code, message in done.err) == (2, True)
 
 
-def test_a_file_in_the_way_of_the_output_is_told_before_anything_is_asked(
+def test_a_file_in_the_way_of_the_output_is_refused_before_the_first_request(
     cli: Cli, words: list[Any], tmp_path: Path
 ) -> None:
     (tmp_path / "out").write_text("in the way", encoding="utf-8")
@@ -159,7 +159,7 @@ def test_a_file_in_the_way_of_the_output_is_told_before_anything_is_asked(
     assert json.loads(cli("ls", "runs", "--json").out) == []
 
 
-def test_a_folder_as_store_is_told(cli: Cli, words: list[Any], tmp_path: Path) -> None:
+def test_a_folder_as_store_is_reported(cli: Cli, words: list[Any], tmp_path: Path) -> None:
     done = cli(*words, "--store", tmp_path)
     assert done.code == 2
     assert str(tmp_path) in done.err and done.err.startswith("error: ")
@@ -178,7 +178,7 @@ def test_a_full_disk_for_the_output_keeps_the_numbers(process: Cli, words: list[
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
 
 
-def test_a_full_disk_for_the_store_is_told(process: Cli, words: list[Any]) -> None:
+def test_a_full_disk_for_the_store_is_reported(process: Cli, words: list[Any]) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000))
 

@@ -1,4 +1,4 @@
-"""`assay show`: a document as it would be asked."""
+"""`assay show`: a document as it would be evaluated."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_model_with_tokens_shows_them(process: Cli, task_folder: Path) -> None
 
 
 @pytest.mark.parametrize("place", ["20", "-1"])
-def test_a_place_outside_is_told(cli: Cli, task_folder: Path, place: str) -> None:
+def test_a_place_outside_is_reported(cli: Cli, task_folder: Path, place: str) -> None:
     done = cli("show", "colours", f"--doc={place}", "--include_path", task_folder)
     assert done.code == 2
     assert f"error: task colours: has no document {place}; expected a place from 0 to 19\n" == done.err

@@ -25,7 +25,7 @@ def score(out: str) -> list[str]:
     return [line for line in out.splitlines() if " acc " in line]
 
 
-def test_a_poisoned_store_is_asked_again_and_then_sound(cli: Cli, tmp_path: Path) -> None:
+def test_a_poisoned_store_is_requested_again_and_then_sound(cli: Cli, tmp_path: Path) -> None:
     first = cli(*RUN)
     count = poison(tmp_path / "store.db")
     assert 0 < count < 20
@@ -74,7 +74,7 @@ def test_a_damaged_file_is_named_with_the_command_that_repairs_it(cli: Cli, tmp_
     assert cli(*RUN).code == 0
 
 
-def test_a_truncated_store_ends_a_run_before_anything_is_asked(cli: Cli, tmp_path: Path) -> None:
+def test_a_truncated_store_ends_a_run_before_the_first_request(cli: Cli, tmp_path: Path) -> None:
     cli(*RUN)
     os.truncate(tmp_path / "store.db", 0)
     for command in (RUN, ("ls", "runs"), ("rescore", "last"), ("store", "check")):

@@ -70,7 +70,7 @@ def test_a_stride_of_the_window_changes_nothing(cli: Cli, own: Path) -> None:
     assert tables[2][2] == str(1 + 4 + 1 + 1 + 4)
 
 
-def test_a_second_run_asks_nothing_and_another_stride_asks_anew(cli: Cli, own: Path) -> None:
+def test_a_second_run_requests_nothing_and_another_stride_needs_new_requests(cli: Cli, own: Path) -> None:
     command = ["run", "--model", "ngram", "--tasks", f"text:{own}", "--window", 4]
     first, again = cli(*command).out, cli(*command).out
     assert "0 already known, 3 executed" in first and "3 already known, 0 executed" in again
@@ -100,7 +100,7 @@ def test_other_metrics_of_a_recorded_run_from_another_folder(
         (["--tasks", "text:own.jsonl", "--domain_column", "source"], 'own.jsonl:1: has no "source"'),
     ],
 )
-def test_what_is_wrong_is_told(
+def test_what_is_wrong_is_reported(
     cli: Cli, own: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: str
 ) -> None:
     monkeypatch.chdir(own.parent)
@@ -129,7 +129,7 @@ def test_a_task_file_may_say_its_windows(cli: Cli, own: Path) -> None:
         ("perplexity: {window: 4}\noutput_type: loglikelihood", "is for tasks that read whole texts"),
     ],
 )
-def test_wrong_windows_of_a_task_file_are_told(cli: Cli, own: Path, lines: str, expected: str) -> None:
+def test_wrong_windows_of_a_task_file_are_reported(cli: Cli, own: Path, lines: str, expected: str) -> None:
     text = TASK.replace("output_type: loglikelihood_rolling\n", "") if "output_type" in lines else TASK
     (own.parent / "pages.yaml").write_text(text + lines + "\n")
     done = cli("check", own.parent / "pages.yaml")
@@ -148,7 +148,7 @@ def test_windows_reach_tasks_in_python() -> None:
     assert result.task("lines").card.config["perplexity"] == {"window": 4, "stride": 1}
 
 
-def test_a_narrow_screen_tells_the_counts_in_sentences(cli: Cli, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_screen_reports_the_counts_in_sentences(cli: Cli, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(own.parent)
     monkeypatch.setenv("COLUMNS", "80")
     out = cli("run", "--model", "ngram", "--tasks", "text:own.jsonl").out

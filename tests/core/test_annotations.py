@@ -1,4 +1,4 @@
-"""Values against annotations: what fits, what becomes plain Python, and what is said of the rest."""
+"""Values against annotations: what fits, what becomes plain Python, and the errors for the rest."""
 
 from __future__ import annotations
 

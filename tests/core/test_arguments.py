@@ -43,7 +43,7 @@ def test_arguments_are_read(text: Any, expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("value", ["b'x'", "{1, 2}", "1+2j", "1or2", "'\\d'x", "__import__('os')", "[1"])
-def test_what_is_no_plain_value_stays_text(value: str) -> None:
+def test_what_is_not_a_plain_value_stays_text(value: str) -> None:
     assert parse_arguments(f"a={value}", "x") == {"a": value}
 
 

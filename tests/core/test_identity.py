@@ -234,7 +234,7 @@ def test_equal_temperatures_are_one_request() -> None:
     assert request_digest(one) == request_digest(two)
 
 
-def test_a_request_with_a_setting_that_is_no_json_is_refused() -> None:
+def test_a_request_with_a_setting_that_is_not_json_is_refused() -> None:
     with pytest.raises(TypeError):
         request_digest(Generation("p", sampling=Sampling(1.0, options=(("x", object()),))))
 
@@ -244,7 +244,7 @@ def test_two_models_have_two_keys_for_one_request() -> None:
 
 
 @given(st.lists(REQUESTS, max_size=4), st.lists(REQUESTS, max_size=4))
-def test_what_was_asked_is_the_same_only_for_the_same_requests(one: list[Request], two: list[Request]) -> None:
+def test_what_was_requested_is_the_same_only_for_the_same_requests(one: list[Request], two: list[Request]) -> None:
     def asked(fingerprint: str, requests: list[Request]) -> str:
         ring = ResponseKeyBuilder(fingerprint)
         for request in requests:

@@ -1,4 +1,4 @@
-"""Optional packages are asked for together, with one line that installs them all."""
+"""Missing packages are reported together, with one line that installs them all."""
 
 from __future__ import annotations
 

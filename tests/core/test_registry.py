@@ -1,4 +1,4 @@
-"""Tables of names, with plugins of installed packages beside them."""
+"""Tables of names, and plugins of installed packages."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_broken_plugin_is_named_with_its_error(plugin_folder: Path) -> None:
         make().get("acme/broken")
 
 
-def test_a_plugin_is_loaded_only_when_asked_for(plugin_folder: Path) -> None:
+def test_a_plugin_is_loaded_only_when_requested(plugin_folder: Path) -> None:
     assert make().names()
     assert "acme_assay_plugin" not in sys.modules
 

@@ -1,4 +1,4 @@
-"""An instance tells which choices are right, and what each of its requests is for."""
+"""An instance knows which choices are right, and the purpose of each request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_right_places(gold: Any, target: Any, expected: tuple[Any, ...]) -> None
     assert Instance("t", 0, (), choices=("A", "B", "C"), target=target, gold=gold).gold_indices == expected
 
 
-def test_requests_stand_as_choices_then_the_same_after_each_null_then_prompts() -> None:
+def test_requests_are_ordered_as_choices_then_the_same_after_each_null_then_prompts() -> None:
     one = [Loglikelihood("", "")] * 7
     instance = Instance("t", 0, (*one, *one), choices=("a", "b"), nulls=("", "So:"), prompts=1, orders=((0, 1), (1, 0)))
     parts = [("choice", "")] * 2 + [("null", "")] * 2 + [("null", "So:")] * 2 + [("prompt", "")]

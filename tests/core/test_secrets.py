@@ -100,7 +100,7 @@ def test_other_settings_stay(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, False, "", 151655, "<|image|>", "[PAD]"])
-def test_a_switch_or_a_token_of_a_vocabulary_is_no_secret(value: Any) -> None:
+def test_a_switch_or_a_token_of_a_vocabulary_is_not_a_secret(value: Any) -> None:
     assert redacted({"own_token": value}) == {"own_token": value}
 
 
@@ -185,7 +185,7 @@ def test_a_login_or_a_signature_in_an_address_is_hidden(address: str, shown: str
 
 
 @pytest.mark.parametrize("text", ["Bearer of bad news: {{q}}", "password: {{x}}\nAnswer:", "api_key={{key}}"])
-def test_a_template_of_a_task_is_no_message(text: str) -> None:
+def test_a_template_of_a_task_is_not_a_message(text: str) -> None:
     assert redacted({"doc_to_text": text}) == {"doc_to_text": text}
 
 
@@ -197,7 +197,7 @@ def test_documents_and_answers_are_data(secret: str) -> None:
 # By value
 
 
-def test_what_was_found_by_name_is_hidden_wherever_it_stands() -> None:
+def test_what_was_found_by_name_is_hidden_everywhere() -> None:
     value = 'q"9-<ü>&/x7'
     parse_arguments({"api_key": value}, "--model_args")
     for form in (value, json.dumps(value), json.dumps(value, ensure_ascii=False), html.escape(value), quote(value)):

@@ -1,4 +1,4 @@
-"""What was asked for, on its way through a record."""
+"""Specifications, written to a record and read again."""
 
 from __future__ import annotations
 

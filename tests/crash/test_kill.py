@@ -1,4 +1,4 @@
-"""A run may be killed at any moment: nothing answered is asked again, and the end result is the same."""
+"""A run may be killed at any moment: no answered request is repeated, and the result is the same."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def asked(log: Path) -> list[str]:
 
 
 def check_finished(store: Path, logs: list[Path], reference: Path, output: Path) -> None:
-    """No answered request was asked again; results and samples equal the uninterrupted run's."""
+    """No answered request was repeated; results and samples equal the uninterrupted run's."""
     answered: set[str] = set()
     for log in logs:
         lap = asked(log)
@@ -74,7 +74,7 @@ def check_finished(store: Path, logs: list[Path], reference: Path, output: Path)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_killed_runs_resume_without_asking_twice(tmp_path: Path) -> None:
+def test_killed_runs_resume_without_repeating_requests(tmp_path: Path) -> None:
     reference = tmp_path / "reference"
     started = time.monotonic()
     finish(start(tmp_path / "reference.db", tmp_path / "reference.log", reference))
@@ -97,7 +97,7 @@ def test_killed_runs_resume_without_asking_twice(tmp_path: Path) -> None:
         check_finished(store, logs, reference, output)
 
 
-def test_a_finished_run_asks_nothing_again(tmp_path: Path) -> None:
+def test_a_finished_run_requests_nothing_again(tmp_path: Path) -> None:
     finish(start(tmp_path / "store.db", tmp_path / "1.log", tmp_path / "first", "0"))
     finish(start(tmp_path / "store.db", tmp_path / "2.log", tmp_path / "second", "0"))
     assert len(asked(tmp_path / "1.log")) == 20 * 4 + 20 + 5

@@ -81,7 +81,7 @@ def test_json_lines_come_back_as_they_were(rows: list[dict[str, Any]], tmp_path_
     assert read(path, ReadOptions()) == rows
 
 
-def test_rows_may_stand_under_a_field(tmp_path: Path) -> None:
+def test_rows_may_be_under_a_field(tmp_path: Path) -> None:
     text = json.dumps({"version": 1, "data": [{"a": 1}]})
     assert read_text(tmp_path, "a.json", text, field="data") == [{"a": 1}]
     with pytest.raises(DataError, match="no list of objects under the key 'rows'"):
@@ -92,7 +92,7 @@ def test_one_object_over_several_lines_is_one_row(tmp_path: Path) -> None:
     assert read_text(tmp_path, "a.json", '{\n "a": 1,\n "b": 2\n}\n') == [{"a": 1, "b": 2}]
 
 
-def test_broken_json_is_told_with_file_and_line(tmp_path: Path) -> None:
+def test_broken_json_is_reported_with_file_and_line(tmp_path: Path) -> None:
     assert fault(tmp_path, "a.jsonl", b'{"a": 1}\n\n{"a": }\n').startswith(":3: is not JSON: Expecting value")
     assert fault(tmp_path, "a.json", b'[{"a": 1},\n {"a" 2}]').startswith(":2: is not JSON")
     assert fault(tmp_path, "a.jsonl", b'{"a": 1}\n[1]\n').startswith(":2: is a list; expected an object")
@@ -100,7 +100,7 @@ def test_broken_json_is_told_with_file_and_line(tmp_path: Path) -> None:
     assert fault(tmp_path, "c.json", b"[" * 100_000).startswith(":1: is not JSON")
 
 
-def test_what_is_not_utf8_is_told_with_its_byte(tmp_path: Path) -> None:
+def test_what_is_not_utf8_is_reported_with_its_byte(tmp_path: Path) -> None:
     assert "is not UTF-8" in fault(tmp_path, "a.jsonl", b'{"a": "\xff"}')
     wide = b"a\n" + b"x\n" * 10_000 + b"\xff\n"
     assert f"at byte {len(wide) - 2}" in fault(tmp_path, "a.csv", wide)
@@ -126,7 +126,7 @@ def test_packed_files_are_unpacked(tmp_path: Path) -> None:
         assert read(tmp_path / name, ReadOptions())[0]["a"] == 1
 
 
-def test_damaged_packed_files_are_told(tmp_path: Path) -> None:
+def test_damaged_packed_files_are_reported(tmp_path: Path) -> None:
     whole = gzip.compress(b'{"a": "some text that is long enough"}\n' * 50)
     assert "damaged gzip" in fault(tmp_path, "a.jsonl.gz", whole[:-12])
     assert "cannot be read" in fault(tmp_path, "b.jsonl.gz", b"no gzip at all")
@@ -180,7 +180,7 @@ def test_cells_may_be_long(tmp_path: Path) -> None:
     assert len(read_text(tmp_path, "a.csv", "a,b\n1," + "x" * 200_000 + "\n")[0]["b"]) == 200_000
 
 
-def test_names_may_replace_or_stand_in_for_a_header(tmp_path: Path) -> None:
+def test_names_may_replace_a_header_or_supply_one(tmp_path: Path) -> None:
     text = "x,1\ny,2\n"
     assert read_text(tmp_path, "a.csv", text, columns=("q", "n")) == [{"q": "x", "n": 1}, {"q": "y", "n": 2}]
     assert read_text(tmp_path, "a.csv", text, columns=("q", "n"), has_header=True) == [{"q": "y", "n": 2}]
@@ -193,7 +193,7 @@ def test_separators(tmp_path: Path) -> None:
     assert read_text(tmp_path, "a.tsv", "a;b\n1;2\n", separator=";") == [{"a": 1, "b": 2}]
 
 
-def test_a_line_of_another_length_is_told_with_its_number(tmp_path: Path) -> None:
+def test_a_line_of_another_length_is_reported_with_its_number(tmp_path: Path) -> None:
     found = fault(tmp_path, "a.csv", b'a,b\n"x\ny",1\n\n1,2,3\n')
     assert found == ":5: has 3 cells; expected 2, as the header has"
 
@@ -298,7 +298,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What `datasets` makes of every file, from one process with a cache of its own."""
+    """The rows of `datasets` for every file, from one process with its own cache."""
     pytest.importorskip("datasets")
     folder = tmp_path_factory.mktemp("beside")
     for name, text in {**SAME, **{name: case[0] for name, case in OTHER.items()}}.items():

@@ -1,4 +1,4 @@
-"""Sources: which files a task means, where they are looked for, and what is said when they are not there."""
+"""Sources: which files a task refers to, where they are searched, and the errors for missing ones."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_task_files_folder_comes_before_the_working_folder(tmp_path: Path, m
     assert values(json_files(tmp_path / "task", {"test": "y.jsonl"})) == [3]
 
 
-def test_a_missing_file_is_told_with_where_it_was_looked_for(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_where_it_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         open_source(json_files(tmp_path, {"test": "nowhere.jsonl"}))
     text = str(caught.value)
@@ -127,7 +127,7 @@ def test_columns_are_filled_over_all_files_of_a_split(tmp_path: Path) -> None:
     assert source.rows("test") == [{"a": 1, "b": None}, {"a": None, "b": 2}]
 
 
-def test_a_missing_split_is_told_with_the_splits_there_are() -> None:
+def test_a_missing_split_is_reported_with_the_splits_there_are() -> None:
     source = MemorySource({"train": [{"a": 1}], "validation": [{"a": 1}]})
     with pytest.raises(DataError) as caught:
         split_rows(source, "validatoin", "my.yaml:4  validation_split")
@@ -175,7 +175,7 @@ def ask_hub(address: str, home: Path, path: str, name: str | None, **more: Any) 
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The shared tools' hub on loopback, over one small dataset of our own."""
+    """The shared tools' hub on loopback, with one small dataset."""
     pytest.importorskip("datasets")
     script = SHARED / "tools" / "hub.py"
     if not script.is_file():
@@ -212,7 +212,7 @@ def check_unreachable(found: dict[str, Any]) -> None:
     assert "Check the id and the network (HF_ENDPOINT, HF_HOME)" in found["error"]
 
 
-def test_a_hub_that_may_not_be_asked_is_one_clear_error(tmp_path: Path) -> None:
+def test_a_forbidden_hub_is_one_clear_error(tmp_path: Path) -> None:
     pytest.importorskip("datasets")
     check_unreachable(
         ask_hub("http://127.0.0.1:9", tmp_path, "owner/sums", "easy", environment={"HF_HUB_OFFLINE": "1"})

@@ -48,6 +48,6 @@ def test_the_python_example_runs() -> None:
     assert "value=0.0" in done.stdout and "number_statement '8', number_last '7'" in done.stdout
 
 
-def test_every_name_is_told() -> None:
+def test_every_name_is_listed() -> None:
     message = set(re.findall(r"`(\w+)`", PAGE))
     assert {*LISTS, *EXTRACTORS, *inspect.signature(extract).parameters} - message == set()

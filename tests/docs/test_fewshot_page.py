@@ -1,4 +1,4 @@
-"""docs/fewshot.md cannot rot: its commands run, its table names every sampler, its formulas are those of the code."""
+"""docs/fewshot.md is tested: its commands run, its table names every sampler, its formulas are those of the code."""
 
 from __future__ import annotations
 

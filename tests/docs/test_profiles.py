@@ -1,4 +1,4 @@
-"""The page on profiles cannot rot: its commands run, its profile is one, its table names every tool."""
+"""The page on profiles is tested: its commands run, its profile is one, its table names every tool."""
 
 from __future__ import annotations
 

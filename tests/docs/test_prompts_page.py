@@ -1,4 +1,4 @@
-"""docs/prompts.md cannot rot: its files and commands run, and the line that it shows is the one that is printed."""
+"""docs/prompts.md is tested: its files and commands run, and its line equals the printed one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/python.md: its examples run, one behind the other, and errors say what it says."""
+"""docs/python.md: its examples run, one after the other, and errors are as shown."""
 
 from __future__ import annotations
 

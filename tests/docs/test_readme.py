@@ -1,4 +1,4 @@
-"""The README cannot rot: its examples and commands run, and its links lead somewhere."""
+"""The README is tested: its examples and commands run, and its links lead somewhere."""
 
 from __future__ import annotations
 

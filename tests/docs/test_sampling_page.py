@@ -1,4 +1,4 @@
-"""docs/sampling.md cannot rot: its commands run, one after the other, and print what it shows."""
+"""docs/sampling.md is tested: its commands run, one after the other, and print what it shows."""
 
 from __future__ import annotations
 

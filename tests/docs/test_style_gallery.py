@@ -1,6 +1,6 @@
-"""docs/style-gallery.md: every style of every format with no examples and with two, written out for a person to read.
+"""docs/style-gallery.md: every style of every format with no examples and with two, rendered for a person to read.
 
-The page is made from rows of our own. After a change of prompts, write it anew and read what has changed:
+The page is generated from rows written for it. After a change of prompts, regenerate it and read the diff:
 
     python tests/docs/test_style_gallery.py
 """
@@ -35,12 +35,12 @@ class Case:
 
     Attributes:
         name: the task's name.
-        title: what it stands for.
+        title: what it is an example of.
         format: the kind of format that it is an instance of.
-        keys: of its file.
+        keys: keys of its file.
         rows: the document, then the two examples.
-        styles: in which it is shown.
-        prompts: a PromptSource file, if it is asked in one.
+        styles: styles in which it is shown.
+        prompts: a PromptSource file, if the task uses one.
     """
 
     name: str
@@ -141,7 +141,7 @@ templates:
 CASES = (
     Case(
         "science",
-        "A question with choices, asked without them (as ARC)",
+        "A question whose choices are not listed (as ARC)",
         "multiple_choice",
         {**CHOICE, "doc_to_text": "Question: {{q}}\nAnswer:", "doc_to_choice": "options"},
         BIRDS,
@@ -160,7 +160,7 @@ CASES = (
     ),
     Case(
         "quiz",
-        'A question with choices listed behind "Question:" (as CommonsenseQA)',
+        'A question with choices listed after "Question:" (as CommonsenseQA)',
         "multiple_choice",
         {
             **CHOICE,
@@ -185,7 +185,7 @@ CASES = (
     ),
     Case(
         "stated",
-        "A question with choices that only states its format",
+        "A question with choices, stated as a format only",
         "multiple_choice",
         {"format": {"question": "q", "choices": "options", "answer": "label", "labels": "key"}},
         BIRDS,
@@ -193,14 +193,14 @@ CASES = (
     ),
     Case(
         "stated_reading",
-        "A question about a passage that only states its format",
+        "A question about a passage, stated as a format only",
         "multiple_choice",
         {"format": {"question": "q", "choices": "options", "answer": "label", "context": "story"}},
         HARBOUR,
     ),
     Case(
         "gaps",
-        "One prompt per choice (as WinoGrande): no style asks the same",
+        "One prompt per choice (as WinoGrande): no style applies",
         "ranked_classification",
         {
             "output_type": "multiple_choice",
@@ -214,7 +214,7 @@ CASES = (
     ),
     Case(
         "reviews",
-        "A text with classes, asked by a prompt (as SST-2)",
+        "A text classified by a prompt (as SST-2)",
         "ranked_classification",
         {
             "output_type": "multiple_choice",
@@ -227,14 +227,14 @@ CASES = (
     ),
     Case(
         "stated_reviews",
-        "A text with classes that only states its format",
+        "A text with classes, stated as a format only",
         "classification",
         {"format": {"kind": "classification", "text": "review", "labels": ["negative", "positive"], "answer": "liked"}},
         REVIEWS,
     ),
     Case(
         "stated_pairs",
-        "A pair of texts with classes that only states its format (as RTE)",
+        "A pair of texts with classes, stated as a format only (as RTE)",
         "classification",
         {
             "format": {
@@ -249,7 +249,7 @@ CASES = (
     ),
     Case(
         "spans",
-        "A question whose answer stands in a text, or not (as SQuAD 2.0)",
+        "An extractive question, answerable or not (as SQuAD 2.0)",
         "span_qa",
         {"format": {"kind": "span_qa", "question": "q", "context": "text", "answers": "found", "may_lack": True}},
         SPANS,
@@ -257,7 +257,7 @@ CASES = (
     ),
     Case(
         "plurals",
-        "A text to be turned into another",
+        "A text to transform into another",
         "text_to_text",
         {"format": {"kind": "text_to_text", "source": "{{one}} =>", "target": "many"}},
         PLURALS,
@@ -265,7 +265,7 @@ CASES = (
     ),
     Case(
         "sums",
-        "An answer to be written (as GSM8K)",
+        "A generated answer (as GSM8K)",
         "generation",
         {
             "output_type": "generate_until",
@@ -304,13 +304,15 @@ CASES = (
 
 OPENING = """# Gallery of prompt styles
 
-<!-- Made by tests/docs/test_style_gallery.py, which fails where this page differs: write it anew with
+<!-- Made by tests/docs/test_style_gallery.py, which fails where this page differs: regenerate it with
      python tests/docs/test_style_gallery.py -->
 
-Every [style](styles.md) of every [format](formats.md), with no examples and with two, as a model reads it. The rows are
-our own. `⏎` is a line end; `·` is a blank at the beginning or the end of a line or of an answer, or one of several in a
-row. Below a prompt stand the answers that are scored behind it, the right one in bold, or how the answer is written and
-what is right. `own` is the task as its file has it.
+How each [style](styles.md) renders each [format](formats.md), zero-shot and with two examples, as the model reads it.
+See the same for a task of yours with `assay show TASK@STYLE --num_fewshot 2`.
+
+`⏎` is a newline. `·` is a space at the beginning or end of a line or answer, or one of several in a row. Below each
+prompt are the answers scored after it, the right one in bold, or, for generated answers, where generation stops and
+which answer is right. `own` is the prompt of the task's file. The rows were written for this page.
 """
 
 
@@ -319,7 +321,7 @@ what is right. `own` is the task as its file has it.
 
 @cache
 def built(name: str, style: str, count: int, place: int = 0) -> Instance:
-    """A row of a case as asked: the document, or one of its examples in the document's place."""
+    """A row of a case, built: the document, or one of its examples in the document's place."""
     case = next(case for case in CASES if case.name == name)
     rows = [case.rows[place], *case.rows[1:]]
     with tempfile.TemporaryDirectory() as folder:
@@ -378,7 +380,7 @@ def _section(case: Case) -> Iterator[str]:
 def _blocks(case: Case, style: str) -> Iterator[str]:
     alone, shown = (tuple(_block(built(case.name, style, count))) for count in COUNTS)
     yield from ("No examples:", "", *alone, "", "Two examples:", "")
-    yield from (*shown, "") if shown != alone else ("The same: whole texts are read without examples.", "")
+    yield from (*shown, "") if shown != alone else ("The same: whole texts are scored without examples.", "")
 
 
 def _block(instance: Instance) -> Iterator[str]:
@@ -397,7 +399,7 @@ def _answer(instance: Instance, request: Request, place: int) -> str:
         stops = " or ".join(f"`{inline(stop)}`" for stop in request.stop)
         right = instance.gold if isinstance(instance.gold, tuple) else (instance.gold,)
         shown = " or ".join(f"**`{inline(text)}`**" for text in right) or "**nothing**"
-        return f"written, up to {stops}, at most {request.max_tokens} tokens; right: {shown}"
+        return f"generated, up to {stops}, at most {request.max_tokens} tokens; right: {shown}"
     assert isinstance(request, Loglikelihood)
     order = instance.orders[place // len(instance.choices)] if instance.orders else range(len(instance.choices))
     is_right = order[place % len(order)] == instance.gold
@@ -406,7 +408,7 @@ def _answer(instance: Instance, request: Request, place: int) -> str:
 
 
 def visible(text: str) -> str:
-    """A text whose line ends, and blanks where they could be overlooked, can be seen."""
+    """The text with visible newlines, and visible spaces where they are easy to overlook."""
     return inline(text).replace("⏎", "⏎\n")
 
 
@@ -418,8 +420,8 @@ def inline(text: str) -> str:
 # Tests
 
 
-def test_the_page_shows_what_is_asked() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "python tests/docs/test_style_gallery.py, and read what changed"
+def test_the_page_shows_the_prompts() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "python tests/docs/test_style_gallery.py, and read the diff"
 
 
 def test_every_format_and_every_style_is_shown() -> None:
@@ -432,7 +434,7 @@ SHOWN = [(case.name, style) for case in CASES for style in case.styles]
 
 
 @pytest.mark.parametrize(("name", "style"), SHOWN)
-def test_answers_are_parted_from_prompts(name: str, style: str) -> None:
+def test_white_space_separates_answers_from_prompts(name: str, style: str) -> None:
     for count in COUNTS:
         for request in built(name, style, count).requests:
             if isinstance(request, Loglikelihood):
@@ -442,7 +444,7 @@ def test_answers_are_parted_from_prompts(name: str, style: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "style"), [pair for pair in SHOWN if pair[0] not in ("texts", "gaps")])
-def test_examples_are_put_as_the_question_is(name: str, style: str) -> None:
+def test_examples_are_rendered_like_the_question(name: str, style: str) -> None:
     alone, shown = (text_of(built(name, style, count).requests[0]) for count in COUNTS)
     opening = str(next(case for case in CASES if case.name == name).keys.get("description", ""))
     behind = STYLES[style].example_delimiter if style in STYLES else None
@@ -451,7 +453,7 @@ def test_examples_are_put_as_the_question_is(name: str, style: str) -> None:
 
 
 def example(name: str, style: str, place: int, opening: str) -> str:
-    """A row as it is asked, with its right answer where answers stand."""
+    """A row as the model reads it, followed by its right answer."""
     instance = built(name, style, 0, place)
     request = instance.requests[0]
     asked = text_of(request).removeprefix(opening)
@@ -463,7 +465,7 @@ def example(name: str, style: str, place: int, opening: str) -> str:
     return asked + right_one.continuation
 
 
-def test_no_style_asks_the_same_as_one_prompt_per_choice() -> None:
+def test_no_style_applies_to_one_prompt_per_choice() -> None:
     with pytest.raises(UserError, match="has one prompt per choice"):
         built("gaps", "cloze", 0)
 

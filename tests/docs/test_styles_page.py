@@ -1,4 +1,4 @@
-"""docs/styles.md cannot rot: its commands and files run, its table names every style."""
+"""docs/styles.md is tested: its commands and files run, its table names every style."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_files_run(tmp_path: Path) -> None:
     ]
 
 
-def test_catwalks_data_are_asked_in_metaicls_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_catwalks_data_are_evaluated_with_metaicl_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("colours.yaml").write_text(METAICL, encoding="utf-8")
     for split in ("train", "test"):

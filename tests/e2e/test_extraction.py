@@ -70,7 +70,7 @@ def test_the_last_statement_is_scored(result: RunResult) -> None:
     assert [sample.filtered for sample in task.samples] == [("B",), ("[invalid]",), ("C",), ("D",)]
 
 
-def test_rates_stand_below_the_scores(result: RunResult) -> None:
+def test_rates_are_below_the_scores(result: RunResult) -> None:
     task = result.task("quiz")
     assert (task.rate("no_answer").estimate.value, task.rate("truncated").estimate.value) == (0.25, 0.5)
     with pytest.raises(KeyError, match='no rate "refused"'):

@@ -111,7 +111,7 @@ def test_the_module_can_be_run(tmp_path: Path) -> None:
     assert (tmp_path / "store.db").is_file()
 
 
-def test_all_of_demo_runs_and_a_second_run_asks_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_of_demo_runs_and_a_second_run_requests_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["run", "--model", "dummy", "--tasks", "demo", "--limit", "5", "--store", str(tmp_path / "store.db")]
     assert main(words) == 0
     first = capsys.readouterr().out

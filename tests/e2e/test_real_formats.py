@@ -1,4 +1,4 @@
-"""Formats and lessons of well-known tasks, from lm-eval's files and the benchmarks' rows.
+"""Formats and training examples of well-known tasks, from lm-eval's files and the benchmarks' rows.
 
 ASSAY_SHARED names the folder of the rows, LM_EVAL_PYTHON a Python with lm-eval; without them these tests are skipped.
 """

@@ -1,6 +1,6 @@
 """Canaries: secrets are put wherever a user or a plugin can put one, and no byte that Assay writes or prints has them.
 
-Every command runs in a process of its own. What it prints, every file below its folder (store and caches too), and
+Every command runs in a separate process. What it prints, every file below its folder (store and caches too), and
 the names of files and folders are then searched for all canaries.
 """
 
@@ -162,7 +162,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def hub() -> Iterator[tuple[str, list[str]]]:
-    """A hub that has one file, refuses all else and repeats what it was told; its address, and the logins it saw."""
+    """A hub that has one file, refuses everything else and echoes its request; its address, and the logins it saw."""
     seen: list[str] = []
 
     class Refusing(http.server.BaseHTTPRequestHandler):
@@ -257,7 +257,7 @@ def test_no_canary_is_in_anything_that_was_written_or_printed(ran: World) -> Non
     assert ran.found(MARK) == []
 
 
-def test_a_text_that_is_no_secret_would_be_found(ran: World) -> None:
+def test_a_text_that_is_not_a_secret_would_be_found(ran: World) -> None:
     kinds = {re.sub(r"\d+", "", place.split()[0]) + Path(place).suffix for place in ran.found(PLAIN)}
     assert kinds >= {"output", "file.jsonl"}
     assert ran.found("Bearer of bad news") != []

@@ -1,4 +1,4 @@
-"""Styles, rotations and metrics from the user's side: what is asked, how often, and what the results say."""
+"""Styles, rotations and metrics from the user's side: the requests, their number, and the results."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def metric(result: RunResult, name: str) -> float:
 PAIRS = sum(len(row["options"]) for row in ROWS)
 
 
-def test_all_metrics_ask_what_accuracy_asks(folder: Path) -> None:
+def test_all_metrics_need_the_requests_of_accuracy(folder: Path) -> None:
     _, plain = run(folder, metrics="acc")
     result, every = run(folder, metrics="all")
     assert every == plain
@@ -75,7 +75,7 @@ def test_all_metrics_ask_what_accuracy_asks(folder: Path) -> None:
     assert {"acc_tokens", "ece", "choice_mass", "position_bias"} <= {item.metric for item in result.tasks[0].metrics}
 
 
-def test_mutual_information_asks_each_text_once(folder: Path) -> None:
+def test_mutual_information_requests_each_text_once(folder: Path) -> None:
     _, asked = run(folder, metrics="acc,acc_mutual_info")
     assert [request for request in asked if request.prompt == ""] == [  # type: ignore[union-attr]
         Loglikelihood("", f" {word}") for word in WORDS
@@ -83,14 +83,14 @@ def test_mutual_information_asks_each_text_once(folder: Path) -> None:
     assert len(asked) == PAIRS + 3
 
 
-def test_mutual_information_of_letters_asks_each_letter_once(folder: Path) -> None:
+def test_mutual_information_of_letters_requests_each_letter_once(folder: Path) -> None:
     _, asked = run(folder, "colours@letters", metrics="acc_mutual_info,acc_mutual_phrase")
     alone = [request for request in asked if request.prompt in ("", "Answer:")]  # type: ignore[union-attr]
     assert len(alone) == 2 * 3
     assert len(asked) == PAIRS + 6
 
 
-def test_the_whole_prompt_is_asked_once_per_document(folder: Path) -> None:
+def test_the_whole_prompt_is_requested_once_per_document(folder: Path) -> None:
     _, asked = run(folder, metrics="acc,acc_opencompass")
     whole = [request for request in asked if isinstance(request, RollingLoglikelihood)]
     assert len(whole) == len(ROWS)
@@ -104,12 +104,12 @@ def test_a_plus_adds_to_the_tasks_own(folder: Path) -> None:
     assert len(asked) == PAIRS + 3
 
 
-def test_rotations_ask_every_order(folder: Path) -> None:
+def test_rotations_evaluate_every_order(folder: Path) -> None:
     _, asked = run(folder, style="letters", rotations=True)
     assert len(asked) == sum(len(row["options"]) ** 2 for row in ROWS)
 
 
-def test_a_model_without_whole_texts_is_told_before_anything_is_asked(folder: Path) -> None:
+def test_a_model_without_whole_texts_is_refused_before_the_first_request(folder: Path) -> None:
     model = ScriptedModel(first_place, kinds=(Loglikelihood.kind,))
     settings: dict[str, Any] = {"store": ":memory:", "include_path": folder}
     evaluate(model, "colours", **settings)
@@ -141,7 +141,7 @@ def test_styles_side_by_side(folder: Path) -> None:
 
 
 def test_rotated_values(folder: Path) -> None:
-    """Always A: one rotation of n is right, no two agree; of picks with one vote each the first is elected."""
+    """Always A: one rotation of n is right, no two agree; of predictions with one vote each the first wins."""
     result, _ = run(folder, "colours@letters:rotated")
     assert metric(result, "acc") == pytest.approx((6 * 1 / 2 + 6 * 1 / 3) / 12)
     assert metric(result, "rotation_agreement") == 0.0

@@ -43,7 +43,7 @@ def test_the_outermost_block_counts() -> None:
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
 
 
-def test_a_loop_of_blocks_leaves_no_timer_behind() -> None:
+def test_a_loop_of_blocks_leaves_no_timer_running() -> None:
     with keep_limit_timer():
         with pytest.raises(TimeLimitExceeded), ResourceLimit(0.2):
             ENDLESS.search(TEXT)

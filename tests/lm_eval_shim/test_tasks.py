@@ -1,4 +1,4 @@
-"""Tasks with code of their own, from task file to score."""
+"""Tasks with their own code, from task file to score."""
 
 from __future__ import annotations
 
@@ -259,14 +259,14 @@ def test_a_class_without_scores_of_its_own_uses_its_configuration(run: Callable[
         ("process_docs: !function utils.f\n", "def f(data):\n    return []\n", 'the split "test" is empty'),
     ],
 )
-def test_failing_code_is_told_with_its_place(
+def test_failing_code_is_reported_with_its_place(
     run: Callable[..., RunResult], yaml: str, code: str, expected: str
 ) -> None:
     with pytest.raises(UserError, match=expected):
         run(GENERATED + yaml, code)
 
 
-def test_code_that_fails_in_scoring_is_told_with_its_place(run: Callable[..., RunResult]) -> None:
+def test_code_that_fails_in_scoring_is_reported_with_its_place(run: Callable[..., RunResult]) -> None:
     result = run(GENERATED + "process_results: !function utils.f\n", "def f(doc, results):\n    1 / 0\n")
     problem = result.tasks[0].problem
     assert problem is not None and "document 0: process_results raised ZeroDivisionError" in problem.text
@@ -289,7 +289,7 @@ def test_code_that_fails_in_scoring_is_told_with_its_place(run: Callable[..., Ru
         ),
     ],
 )
-def test_a_failing_class_is_told(
+def test_a_failing_class_is_reported(
     run: Callable[..., RunResult], code: str, error: type[Exception], expected: str
 ) -> None:
     with pytest.raises(error, match=expected):

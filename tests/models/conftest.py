@@ -253,7 +253,7 @@ def copied(llama: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def stories() -> Path:
-    """A real, trained model of 1 MB beside the repository; skips where it is not."""
+    """A real, trained model of 1 MB from the shared folder; skips without it."""
     shared = Path(os.environ.get("ASSAY_SHARED", Path(__file__).parents[3] / "shared"))
     folder = shared / "data" / "models" / "stories260k"
     if not folder.is_dir():

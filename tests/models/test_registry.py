@@ -35,7 +35,7 @@ def test_unknown_arguments_are_all_named_with_what_is_known(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["three", True, 2.5, None, ""])
-def test_a_seed_that_is_no_whole_number_is_refused(value: object) -> None:
+def test_a_seed_that_is_not_a_whole_number_is_refused(value: object) -> None:
     with pytest.raises(ModelError, match="expected a whole number"):
         open_model("dummy", {"seed": value}, SETTINGS)
 

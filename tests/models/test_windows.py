@@ -32,7 +32,7 @@ def score(model: CausalModel, *requests: RollingLoglikelihood) -> list[Logprob]:
 
 
 def by_single_tokens(passes: Callable[[tuple[int, ...]], Any], whole: Sequence[int], length: int, stride: int) -> float:
-    """Every token from a pass of its own over the context that its window gives it; `whole` begins with the prefix."""
+    """Every token from a separate pass over the context of its window; `whole` begins with the prefix."""
     total, count = 0.0, len(whole) - 1
     for place, token in enumerate(whole[1:]):
         first = 0

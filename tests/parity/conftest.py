@@ -1,4 +1,4 @@
-"""Makes the package `parity` of the project's root importable: it is a tool beside Assay and not installed."""
+"""Makes the package `parity` of the project's root importable: it is not installed with Assay."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Runs Assay on the parity cases and prints what it found as JSON; called by test_lm_eval.py in a process of its own.
+"""Runs Assay on the parity cases and prints what it found as JSON; called by test_lm_eval.py in a separate process.
 
     python driver.py MODEL_FOLDER ARITHMETIC BATCH_SIZE CASES_JSON
 
-A process of its own, because the hub's address must be in the environment before `datasets` is imported.
+A separate process, because the hub's address must be in the environment before `datasets` is imported.
 """
 
 import hashlib

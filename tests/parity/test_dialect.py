@@ -32,7 +32,7 @@ TASKS, GROUPS = JOBS["scores"].tasks, JOBS["groups"].tasks
 KINDS = ("requests", "scores", "groups")
 FIELDS = ("results", "groups", "group_subtasks", "versions", "n-shot", "higher_is_better", "n-samples")
 TOLERANCE = Tolerance(scores=Near(1e-9, 1e-9))
-# Differences that are there today. One that is mended fails here, and its line goes.
+# Known differences. A fixed one fails here until its line is removed.
 FOUND_OTHERWISE: dict[str, str] = {}
 ASKED_OTHERWISE: dict[str, str] = {}
 SCORED_OTHERWISE: dict[str, str] = {}
@@ -51,7 +51,7 @@ def expected(names: Sequence[Any], otherwise: dict[Any, str]) -> list[Any]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _quiet_and_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A data cache of our own, and no bars. lm-eval ran in the dialect's folder, and so do we."""
+    """A separate data cache, and no progress bars. lm-eval ran in the dialect's folder, and so do we."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(DIALECT)
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("datasets"))
@@ -102,7 +102,7 @@ def test_every_task_and_group_has_a_record(kind: str) -> None:
 
 @pytest.mark.parametrize("case", REQUEST_CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("task", expected(TASKS, ASKED_OTHERWISE))
-def test_the_same_is_asked(task: str, case: Any, requests: Requests, golden: dict[Any, Any]) -> None:
+def test_the_requests_are_the_same(task: str, case: Any, requests: Requests, golden: dict[Any, Any]) -> None:
     assert differences(golden["requests", task, case.name], requests.record(task, case)) == []
 
 

@@ -1,4 +1,4 @@
-"""The tool that compares Assay with lm-eval poses documents as a run does."""
+"""The tool that compares Assay with lm-eval builds documents as a run does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_first_documents_are_written_with_their_requests() -> None:
     assert [len(row["requests"]) for row in found] == [4, 4]
 
 
-def test_documents_among_their_own_examples_are_asked_like_lm_eval(tmp_path: Path) -> None:
+def test_documents_among_their_own_examples_are_built_like_lm_eval(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("".join(f'{{"q": "{n}", "a": "{n}"}}\n' for n in range(40)), encoding="utf-8")
     keys = "dataset_path: json\ndataset_kwargs: {data_files: {test: x.jsonl}}\ntest_split: test\n"
     (tmp_path / "t.yaml").write_text(f"task: t\n{keys}doc_to_text: '{{{{q}}}}'\ndoc_to_target: a\n", encoding="utf-8")

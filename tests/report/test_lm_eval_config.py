@@ -88,7 +88,7 @@ def test_without_chat_there_is_no_template(task: str) -> None:
     assert [data[key] for key in ("chat_template", "chat_template_sha", "fewshot_as_multiturn")] == [None] * 3
 
 
-def test_the_facts_of_a_model_stand_where_lm_eval_has_them(chat: RunResult) -> None:
+def test_the_facts_of_a_model_have_lm_evals_keys(chat: RunResult) -> None:
     data = results_data(chat, {})
     assert data["tokenizer_pad_token"] == ["<unk>", "0"]
     assert data["tokenizer_bos_token"] == [None, "None"]

@@ -32,7 +32,7 @@ def test_files_have_lm_evals_names(result: RunResult, tmp_path: Path) -> None:
     assert {path.parent for path in written} == {tmp_path / "scripted"}
 
 
-def test_only_the_results_are_written_unless_asked(result: RunResult, tmp_path: Path) -> None:
+def test_only_the_results_are_written_by_default(result: RunResult, tmp_path: Path) -> None:
     assert len(write_results(result, tmp_path, log_samples=False)) == 1
     assert len(list(tmp_path.rglob("*.jsonl"))) == 0
 
@@ -119,7 +119,7 @@ def test_a_folder_without_permission_is_an_error(result: RunResult, tmp_path: Pa
     tmp_path.chmod(0o700)
 
 
-def test_a_bad_place_is_found_before_anything_is_asked(tmp_path: Path) -> None:
+def test_a_bad_place_is_found_before_the_first_request(tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
     model = ScriptedModel(lambda request: "7")
     with pytest.raises(OutputError):

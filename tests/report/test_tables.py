@@ -21,7 +21,7 @@ def test_a_task_is_named_once_and_has_a_row_per_metric(result: RunResult) -> Non
     assert (rows[0].n, rows[0].direction) == ("6", "↑")
 
 
-def test_members_stand_below_their_group(grouped: RunResult) -> None:
+def test_members_are_below_their_group(grouped: RunResult) -> None:
     names = [row.name for row in result_rows(grouped) if row.name]
     assert names == ["Outer", "  - Inner", "    - one", "    - two", "  - toy_perplexity"]
 

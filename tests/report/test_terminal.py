@@ -133,7 +133,7 @@ def test_the_bar_of_the_next_run_begins_at_nothing() -> None:
         assert bar_of(view)[1] == 0.1
 
 
-def test_a_line_tells_requests_tokens_and_their_rate() -> None:
+def test_a_line_reports_requests_tokens_and_their_rate() -> None:
     line = lines_of_steady_work(loading=3.0, seconds=30)[-1][1]
     assert re.match(r"requests: \d+/50, \d+ of 1.00k tokens, 10/s after \d+\.0 s, ETA ", line)
 

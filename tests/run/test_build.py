@@ -1,4 +1,4 @@
-"""Which documents a run asks about."""
+"""Which documents a run evaluates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_chosen_places_come_sorted_and_once() -> None:
     assert [document.id for document in selected_documents(TASK, spec)] == [2, 7]
 
 
-def test_a_task_without_chosen_places_is_asked_whole() -> None:
+def test_a_task_without_chosen_places_is_evaluated_whole() -> None:
     spec = RunSpec("m", (), samples={"other": (1,)})
     assert len(selected_documents(TASK, spec)) == 9
 
@@ -47,7 +47,7 @@ def test_a_limit_changes_no_prompt_and_no_key() -> None:
     assert (part.available, len(part.documents)) == (9, 4)
 
 
-def test_the_documents_asked_have_a_fingerprint() -> None:
+def test_the_documents_evaluated_have_a_fingerprint() -> None:
     specs = [RunSpec("m", ()), RunSpec("m", (), limit=4), RunSpec("m", (), samples={"toy_choice": (0, 1, 2, 3)})]
     whole, part, same = (build_task(TASK, spec, "f" * 64).fingerprint for spec in specs)
     assert part == same != whole

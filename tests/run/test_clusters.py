@@ -74,7 +74,7 @@ def test_lm_evals_error_stays_what_it_was() -> None:
     assert before.estimate.stderr != after.estimate.stderr
 
 
-def test_a_document_without_a_cluster_stands_alone() -> None:
+def test_a_document_without_a_cluster_is_alone() -> None:
     result = run(right_for(0), clustered(["a", "a", None, ""]), cluster="passage")
     assert result.tasks[0].metrics[0].estimate.clusters == 3
     assert [item.instance.cluster for item in result.tasks[0].answered] == ["a", "a", "document 2", "document 3"]
@@ -92,7 +92,7 @@ def test_a_column_that_is_not_there_is_an_error_with_a_suggestion() -> None:
         run(right_for(0), clustered(["a", "b"]), cluster="pasage")
 
 
-def test_few_clusters_are_told() -> None:
+def test_few_clusters_are_reported() -> None:
     few = run(right_for(0), clustered(["a", "a", "b"]), cluster="passage")
     assert any("form 2 clusters" in notice for notice in few.notices)
     many = run(right_for(0), clustered([str(place) for place in range(20)]), cluster="passage")
@@ -100,7 +100,7 @@ def test_few_clusters_are_told() -> None:
 
 
 @pytest.mark.parametrize("clusters", [["a"], ["a", "a"]])
-def test_one_cluster_tells_no_error(clusters: list[str]) -> None:
+def test_one_cluster_has_no_error(clusters: list[str]) -> None:
     estimate = run(right_for(0), clustered(clusters), cluster="passage").tasks[0].metrics[0].estimate
     assert (estimate.stderr, estimate.clusters) == (None, 1)
     if len(clusters) == 2:
@@ -150,7 +150,7 @@ def test_groups_count_the_clusters_of_their_leaves() -> None:
     assert found.metrics[0].estimate.stderr == pytest.approx(math.hypot(*leaf_errors) / 2)
 
 
-def test_reports_and_files_tell_clusters(tmp_path: Path) -> None:
+def test_reports_and_files_have_clusters(tmp_path: Path) -> None:
     result = run(right_for(0), clustered(["a", "a", "b"]), cluster="passage")
     assert result_rows(result)[0].n == "3 in 2 clusters"
     paths = write_results(result, tmp_path, log_samples=True)
@@ -225,7 +225,7 @@ PASSAGES = [f"A passage of more than forty characters, the {place // 4}th." for 
 BY_PASSAGE = [place for place in range(40) if place // 4 % 2]
 
 
-def test_texts_that_many_share_are_told_where_they_make_the_error_larger() -> None:
+def test_texts_that_many_share_are_reported_where_they_make_the_error_larger() -> None:
     result = run(right_for(*BY_PASSAGE), clustered(PASSAGES))
     grouped = run(right_for(*BY_PASSAGE), clustered(PASSAGES), cluster="passage")
     errors = [item.tasks[0].metric("exact_match").estimate.stderr for item in (grouped, result)]
@@ -235,26 +235,26 @@ def test_texts_that_many_share_are_told_where_they_make_the_error_larger() -> No
     assert not [line for line in grouped.notices if "share" in line]
 
 
-def test_a_document_without_a_text_stands_alone_among_shared_ones() -> None:
+def test_a_document_without_a_text_is_alone_among_shared_ones() -> None:
     result = run(right_for(*BY_PASSAGE), clustered([*PASSAGES[:38], ["no", "text"], None]))
     assert [line for line in result.notices if "40 documents share 12 values" in line]
 
 
-def test_shared_texts_are_told_once_for_all_ways_of_asking() -> None:
+def test_shared_texts_are_reported_once_for_all_variants() -> None:
     ways = [clustered(PASSAGES, f"toy@{name}") for name in ("plain", "polite")]
     result = run(right_for(*BY_PASSAGE), *ways, clustered(PASSAGES, "another"))
     message = [line.partition(":")[0] for line in result.notices if "share" in line]
     assert message == ["toy@plain", "another"]
 
 
-def test_a_run_that_may_stop_is_not_told_to_cluster() -> None:
+def test_a_run_that_may_stop_gets_no_cluster_notice() -> None:
     (message,) = [
         line for line in run(right_for(*BY_PASSAGE), clustered(PASSAGES), until_se=0.01).notices if "share" in line
     ]
     assert message.endswith("ignores clusters, too; use --sample N with --cluster passage instead")
 
 
-def test_shared_texts_that_change_no_error_are_not_told() -> None:
+def test_shared_texts_that_change_no_error_are_not_reported() -> None:
     result = run(right_for(*range(0, 40, 2)), clustered(PASSAGES))  # half of every passage
     assert not [line for line in result.notices if "share" in line]
 
@@ -272,7 +272,7 @@ def test_shared_texts_that_change_no_error_are_not_told() -> None:
         pytest.param([*PASSAGES[:39], ["a", "list"]], id="a list at the end"),
     ],
 )
-def test_other_columns_are_no_passages(texts: list[Any]) -> None:
+def test_other_columns_are_not_passages(texts: list[Any]) -> None:
     found = shared_column(clustered(texts).rows)
     assert found == ("passage" if texts[0] == PASSAGES[0] else None)
 

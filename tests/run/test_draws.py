@@ -78,7 +78,7 @@ def test_the_metrics_of_a_task_file() -> None:
     assert found["pass@2"].n == 4 and found["pass@2"].stderr is not None
 
 
-def test_the_report_tells_documents_draws_and_what_cannot_be_told() -> None:
+def test_the_report_has_documents_draws_and_what_is_unknown() -> None:
     result = run()
     counts = result.task("sums").denominators.draws
     assert counts is not None
@@ -106,7 +106,7 @@ def test_a_failed_draw_is_counted_and_its_document_left_out() -> None:
     assert again.counts.asked == 1 and again.task("sums").metric("pass@1").estimate.n == 4
 
 
-def test_greedy_draws_are_told() -> None:
+def test_greedy_draws_are_reported() -> None:
     result = run(gen_kwargs={"do_sample": False, "temperature": 0.0})
     assert result.task("sums").metric("pass@2").estimate.value == result.task("sums").metric("pass@1").estimate.value
     assert "generated greedily" in printed(result)
@@ -142,7 +142,7 @@ def test_python_tasks_may_name_them() -> None:
     assert found == {"pass@1": pytest.approx(1 / 3), "pass@3": pytest.approx(1 / 3)}
 
 
-def test_a_wrong_setting_is_told_with_its_line() -> None:
+def test_a_wrong_setting_is_reported_with_its_line() -> None:
     Path("sums.yaml").write_text(FILE.replace("[1, 2, 9]", "[1, none]"))
     with pytest.raises(UserError, match=r"sums\.yaml:\d+.*\"k\" of the metric \"pass@k\".*1 or more draws"):
         run()

@@ -1,4 +1,4 @@
-"""Asking: what comes back is kept, and whatever a model does wrong is said."""
+"""Execution: answers are stored, and every error of a model is reported."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def kept_after(model: StreamModel, plan: RequestPlan, error: type[BaseException]
         return store.responses.count()
 
 
-def test_nothing_missing_asks_nothing() -> None:
+def test_nothing_missing_requests_nothing() -> None:
     model = ScriptedModel(lambda request: -1.0)
     with Store() as store:
         executed = ask(plan_of(0), model, store, ignore)
@@ -225,7 +225,7 @@ def test_speed_is_measured_without_loading() -> None:
     assert 0.05 <= executed.seconds <= time.perf_counter() - started - 0.2
 
 
-def test_what_a_model_does_after_the_run_is_told_to_no_one() -> None:
+def test_what_a_model_does_after_the_run_is_ignored() -> None:
     events: list[Event] = []
     reports: list[Progress] = []
     model, plan = reporting(reports), plan_of(2)

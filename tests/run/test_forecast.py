@@ -20,7 +20,7 @@ from assay.testing import ScriptedModel, toy_generation_task
 
 @dataclass(frozen=True)
 class Measured(ScriptedModel):
-    """Ten operations and two tokens per request, one of them written; guesses its time when told so."""
+    """Ten operations and two tokens per request, one of them written; estimates its time if configured to."""
 
     guess: float | None = None
     watchers: list[Callable[[Progress], None]] = field(default_factory=list)
@@ -84,6 +84,6 @@ def test_the_record_says_how_the_model_ran_and_how_fast(tmp_path: Path) -> None:
     assert summary["model_run"] == result.model_run == expected
 
 
-def test_a_run_that_asked_nothing_says_nothing_of_the_model(tmp_path: Path) -> None:
+def test_a_run_that_requested_nothing_says_nothing_of_the_model(tmp_path: Path) -> None:
     run(Measured(lambda request: "7"), 4, tmp_path / "s.db")
     assert run(Measured(lambda request: "7"), 4, tmp_path / "s.db").model_run == {}

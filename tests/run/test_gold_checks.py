@@ -1,4 +1,4 @@
-"""Right answers that are none of the choices: refused before anything is asked where no document can be right."""
+"""Right answers that are not among the choices: an error before the first request if no document can be right."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_answers_that_are_only_recorded_do_not_count_as_wrong(run: Callable[...,
     assert not any("count as wrong" in line for line in result.notices)
 
 
-def test_a_list_with_templates_is_told_as_one_template_with_all_its_choices(run: Callable[..., RunResult]) -> None:
+def test_a_list_with_templates_is_reported_as_one_template_with_all_its_choices(run: Callable[..., RunResult]) -> None:
     with pytest.raises(
         DataError, match=re.escape("""Write doc_to_choice: "{{[A, 'none of these']}}". --like lm-eval""")
     ):

@@ -1,4 +1,4 @@
-"""Models with heads on ordinary tasks: what they are asked, how it is scored, and what is said before it runs."""
+"""Models with heads on ordinary tasks: their requests, their scores, and the notices before the run."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_metrics_of_confidence_read_a_heads_scores(folder: Path) -> None:
     assert result.tasks[0].card.num_fewshot == 0
 
 
-def test_classes_found_in_prompts_are_asked_too(folder: Path) -> None:
+def test_classes_found_in_prompts_are_evaluated_too(folder: Path) -> None:
     model = head("classification")
     result = evaluate(model, ["found"], store=":memory:", include_path=folder)
     assert model.asked[0] == Classification("I liked it.", ("negative", "positive"))
@@ -124,14 +124,14 @@ def test_classes_are_choices_for_a_head_that_chooses(folder: Path) -> None:
     assert values(result)["acc"] == 0.5
 
 
-def test_choices_are_asked(folder: Path) -> None:
+def test_choices_are_evaluated(folder: Path) -> None:
     model = head()
     result = evaluate(model, ["options"], store=":memory:", include_path=folder)
     assert model.asked == [ChoiceSelection("Which?", ("I liked it.", "no."))]
     assert values(result)["acc"] == 0.0
 
 
-def test_spans_are_asked(folder: Path) -> None:
+def test_spans_are_evaluated(folder: Path) -> None:
     model = head("span")
     result = evaluate(model, ["spans"], store=":memory:", include_path=folder)
     assert model.asked[0] == SpanExtraction("Who has a cat?", "Ann has a red cat.", may_lack=True)
@@ -139,7 +139,7 @@ def test_spans_are_asked(folder: Path) -> None:
     assert values(result) == {"squad_em": pytest.approx(2 / 3), "squad_f1": pytest.approx(2 / 3)}
 
 
-def test_a_language_model_is_asked_as_ever(folder: Path) -> None:
+def test_a_language_model_gets_the_usual_requests(folder: Path) -> None:
     model = ScriptedModel(lambda request: 0.0 if request.kind == "loglikelihood" else answer(request), kinds=(
         "loglikelihood", "classification",
     ))  # fmt: skip
@@ -170,7 +170,7 @@ def test_scoring_of_its_own_gives_way_to_accuracy(folder: Path) -> None:
     assert any("its own scoring (process_results) cannot read a head's scores" in line for line in result.notices)
 
 
-def test_python_tasks_are_asked() -> None:
+def test_python_tasks_are_evaluated() -> None:
     @task("toy", rows=[{"n": 1}, {"n": 2}])
     def toy(row: Mapping[str, Any]) -> Choose:
         return Choose(f"Question: {row['n']}?\nAnswer:", [f"{row['n']}", "x"], 0)
@@ -265,7 +265,7 @@ def test_sample_logs_and_documents_are_shown(folder: Path) -> None:
         check_task(shown.task)
 
 
-def test_a_head_is_not_asked_twice(folder: Path, tmp_path: Path) -> None:
+def test_a_head_gets_no_request_twice(folder: Path, tmp_path: Path) -> None:
     evaluate(head(), ["stated", "spans", "options"], store=tmp_path / "s.db", include_path=folder)
     model = head()
     evaluate(model, ["stated", "spans", "options"], store=tmp_path / "s.db", include_path=folder)

@@ -92,7 +92,7 @@ def test_checkpoints_have_steps() -> None:
     ]
 
 
-def test_other_settings_are_no_steps() -> None:
+def test_other_settings_are_not_steps() -> None:
     assert [item.step for item in model_variants("ngram:order=2|3")] == [None, None]
     assert [item.step for item in model_variants("hf:pretrained=x,revision=r1|r2,dtype=a|b")] == [None] * 4
 

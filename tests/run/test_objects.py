@@ -86,7 +86,7 @@ def test_the_advice_on_the_command_line_works(store: Path, capsys: pytest.Captur
     assert main([*words, "--force"]) == 0
 
 
-def test_results_may_stand_for_runs_and_name_their_store(store: Path) -> None:
+def test_results_may_be_given_as_runs_and_name_their_store(store: Path) -> None:
     whole, sampled = pair(store, sums)
     assert compare(whole, sampled, tasks=sums).pairs[0].n == 18
     assert explain(whole, sampled, tasks=sums).runs == (whole.run_id, sampled.run_id)
@@ -127,7 +127,7 @@ def test_the_advice_of_rescore_works(store: Path) -> None:
     assert [task.name for task in followed(str(caught.value)).tasks] == ["sums", "letters"]
 
 
-def test_an_object_that_a_run_did_not_ask_is_told(store: Path) -> None:
+def test_an_object_that_a_run_did_not_evaluate_is_reported(store: Path) -> None:
     whole, sampled = pair(store, sums)
     with pytest.raises(DataError, match="asked sums, and the tasks given are sums, letters; expected tasks of the run"):
         rescore(whole, tasks=[sums, letters])

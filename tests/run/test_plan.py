@@ -23,7 +23,7 @@ def test_keys_are_those_of_model_and_request() -> None:
     assert keys.by_instance == [tuple(response_key(MODEL, request) for request in (A, B))]
 
 
-def test_duplicates_are_asked_once_but_keep_their_places() -> None:
+def test_duplicates_are_requested_once_but_keep_their_places() -> None:
     keys = find_keys(instances((A, B), (B, A), (C, A)), MODEL)
     plan = make_plan(keys.posed, keys.requests, set())
     assert list(plan.missing.values()) == [A, B, C]
@@ -40,7 +40,7 @@ def test_what_is_known_is_subtracted() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=20), st.sets(st.integers(0, 9)))
-def test_missing_are_the_first_posings_of_unknown_ones(numbers: list[tuple[int, int]], old: set[int]) -> None:
+def test_missing_are_the_first_occurrences_of_unknown_requests(numbers: list[tuple[int, int]], old: set[int]) -> None:
     asked = [tuple(Loglikelihood("q", str(number)) for number in pair) for pair in numbers]
     keys = find_keys(instances(*asked), MODEL)
     known = {response_key(MODEL, Loglikelihood("q", str(number))) for number in old}

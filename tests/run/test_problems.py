@@ -102,7 +102,7 @@ def test_what_cannot_be_scored_leaves_the_others_their_score(bad: ToyTask, messa
         assert record.numbers("good")["metrics"][0]["estimate"]["value"] == 1.0
 
 
-def test_once_mended_nothing_is_asked_again(tmp_path: Path) -> None:
+def test_once_fixed_nothing_is_requested_again(tmp_path: Path) -> None:
     run(by_process(), toy_generation_task(SIZE, "good"), store=tmp_path / "s.db")
     asked = ScriptedModel(answer)
     result = run(task("bad"), toy_generation_task(SIZE, "good"), store=tmp_path / "s.db", model=asked)
@@ -229,7 +229,7 @@ def test_a_record_that_cannot_be_ended_does_not_hide_the_numbers(tmp_path: Path)
     assert not result.is_whole and "no space left" in trouble.text and not trouble.is_bug
 
 
-def test_one_way_of_asking_that_cannot_be_scored_is_said_where_ways_are_put_together(
+def test_a_variant_that_cannot_be_scored_is_reported_where_variants_are_combined(
     write_task: Callable[..., None], tmp_path: Path
 ) -> None:
     rows = "".join(f'{{"q": "{n}?", "label": {n % 2}}}\n' for n in range(12))
@@ -247,7 +247,7 @@ def test_one_way_of_asking_that_cannot_be_scored_is_said_where_ways_are_put_toge
     assert axis.scores == {"a": 1.0, "b": None}
 
 
-def test_a_matrix_names_missing_packages_before_any_model_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_matrix_names_missing_packages_before_any_model_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rouge_score", None)
     model = ScriptedModel(answer)
     tasks = [task("rouge", metrics=(MetricSpec("rougeL"),)), toy_generation_task(SIZE, "good")]

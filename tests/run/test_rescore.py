@@ -1,4 +1,4 @@
-"""Answers of a recorded run under other metrics and filters: the numbers of a fresh run, and no question asked."""
+"""Answers of a recorded run under other metrics and filters: the numbers of a fresh run, without requests."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_missing_requests_are_counted_with_their_use_and_cost(run: Call, again: 
         again(metrics="acc_mutual_phrase")
 
 
-def test_complete_asks_only_what_is_missing(run: Call, again: Call, tmp_path: Path) -> None:
+def test_complete_requests_only_what_is_missing(run: Call, again: Call, tmp_path: Path) -> None:
     fresh = run(metrics="acc_mutual_info,acc_opencompass", store=tmp_path / "other.db")
     run()
     model = ScriptedModel(answer)
@@ -245,7 +245,7 @@ def test_a_changed_data_file_is_found(run: Call, again: Call, folder: Path) -> N
         again(metrics="acc_norm")
 
 
-def test_a_changed_prompt_is_found_even_where_more_is_asked(run: Call, again: Call, folder: Path) -> None:
+def test_a_changed_prompt_is_found_even_with_further_requests(run: Call, again: Call, folder: Path) -> None:
     run()
     text = (folder / "odd.yaml").read_text()
     (folder / "odd.yaml").write_text(text.replace("{{q}}", "{{q}} "))
@@ -254,7 +254,7 @@ def test_a_changed_prompt_is_found_even_where_more_is_asked(run: Call, again: Ca
             again(metrics=metrics)
 
 
-def test_a_folder_or_task_file_that_is_gone_is_told(run: Call, again: Call, folder: Path, tmp_path: Path) -> None:
+def test_a_folder_or_task_file_that_is_gone_is_reported(run: Call, again: Call, folder: Path, tmp_path: Path) -> None:
     run()
     (folder / "odd.yaml").rename(folder / "odd.txt")
     with pytest.raises(UnknownName, match=r'unknown task "odd".*it came from .*odd\.yaml'):
@@ -264,7 +264,7 @@ def test_a_folder_or_task_file_that_is_gone_is_told(run: Call, again: Call, fold
         again(metrics="acc_norm")
 
 
-def test_a_group_that_means_other_tasks_today_is_told(run: Call, again: Call, folder: Path) -> None:
+def test_a_group_that_means_other_tasks_today_is_reported(run: Call, again: Call, folder: Path) -> None:
     run("both")
     (folder / "both.yaml").write_text("group: both\ntask: [odd]\n")
     with pytest.raises(DataError, match="other tasks today: without sums"):
@@ -284,7 +284,7 @@ def test_relative_paths_are_read_from_the_folder_of_the_run(
     assert [numbers(again(name)) for name in names] == [{("odd", "acc", "none"): 0.75}] * 2
 
 
-def test_an_unknown_run_is_told(run: Call, again: Call) -> None:
+def test_an_unknown_run_is_reported(run: Call, again: Call) -> None:
     run()
     with pytest.raises(UnknownName, match='unknown run "nineteen"'):
         again("nineteen")

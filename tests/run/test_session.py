@@ -1,4 +1,4 @@
-"""A whole run: failures are data, nothing is asked twice, the record tells what happened."""
+"""A whole run: failures are data, no request is sent twice, the record has what happened."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_all_requests_failed_gives_nulls_not_zeros() -> None:
     assert (estimate.value, estimate.n, result.tasks[0].denominators.scored) == (None, 0, 0)
 
 
-def test_a_failed_request_is_asked_again_next_time(tmp_path: Path) -> None:
+def test_a_failed_request_is_requested_again_next_time(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     first = run(ScriptedModel(fail_on("3 + 7 =")), toy_generation_task(5), store=store)
     again = ScriptedModel(solve)
@@ -96,7 +96,7 @@ def test_a_failed_request_is_asked_again_next_time(tmp_path: Path) -> None:
         assert opened.runs.get(second.run_id).status == "finished"
 
 
-def test_nothing_is_asked_twice(tmp_path: Path) -> None:
+def test_nothing_is_requested_twice(tmp_path: Path) -> None:
     first, again = ScriptedModel(solve), ScriptedModel(solve)
     one = run(first, toy_choice_task(8), store=tmp_path / "s.db")
     two = run(again, toy_choice_task(8), store=tmp_path / "s.db")
@@ -106,7 +106,7 @@ def test_nothing_is_asked_twice(tmp_path: Path) -> None:
     assert (two.counts.known, two.counts.asked) == (32, 0)
 
 
-def test_another_model_is_asked_anew(tmp_path: Path) -> None:
+def test_another_model_gets_its_own_requests(tmp_path: Path) -> None:
     run(ScriptedModel(solve), toy_generation_task(4), store=tmp_path / "s.db")
     other = ScriptedModel(lambda request: "wrong", name="other")
     result = run(other, toy_generation_task(4), store=tmp_path / "s.db")
@@ -114,7 +114,7 @@ def test_another_model_is_asked_anew(tmp_path: Path) -> None:
     assert result.tasks[0].metric("exact_match").estimate.value == 0.0
 
 
-def test_two_tasks_that_ask_the_same_ask_once() -> None:
+def test_two_tasks_with_the_same_requests_execute_them_once() -> None:
     model = ScriptedModel(solve)
     result = run(model, toy_generation_task(4), toy_generation_task(6, name="more"))
     assert (result.counts.posed, result.counts.unique, len(model.asked)) == (10, 6, 6)
@@ -262,7 +262,7 @@ def test_several_draws_are_several_requests() -> None:
 
 
 def test_a_metric_may_report_several_values() -> None:
-    """Toy choices have the right answer at places 0 to 3 in turn, so a perfect model picks each place equally often."""
+    """Toy choices have the right answer at positions 0 to 3 in turn, so a perfect model predicts each equally often."""
     task = toy_choice_task(8)
     places = [task.build(document).gold for document in task.documents()]
     listed = replace(task, scoring=replace(task.scoring, metrics=(MetricSpec("acc"), MetricSpec("positions"))))

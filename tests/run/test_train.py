@@ -247,7 +247,7 @@ def test_a_model_whose_files_are_gone_is_trained_again(tmp_path: Path) -> None:
     assert len(model.fit_calls) == 2
 
 
-def test_the_record_tells_where_the_model_comes_from(tmp_path: Path) -> None:
+def test_the_record_reports_where_the_model_comes_from(tmp_path: Path) -> None:
     model = trainable_model()
     fitted = finetune(
         model, trainable_task("sums", 20, 2), store=tmp_path / "s.db", fit={"finetune": "lora", "epochs": 2}

@@ -1,4 +1,4 @@
-"""Settings that cannot work are found on the first document, before anything is asked."""
+"""Settings that cannot work are found on the first document, before the first request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def filtered(name: str, **options: Any) -> ToyTask:
         ),
     ],
 )
-def test_settings_that_cannot_work_are_refused_before_asking(task: ToyTask, message: str) -> None:
+def test_settings_that_cannot_work_are_refused_before_the_first_request(task: ToyTask, message: str) -> None:
     model = ScriptedModel(lambda request: "7")
     with pytest.raises(UserError, match=message):
         evaluate(model, [task, toy_generation_task(2, "other")], store=":memory:")

@@ -136,7 +136,7 @@ def test_an_aggregation_that_raises_is_the_users_error() -> None:
 
 
 @pytest.mark.parametrize("value", ["0.5", (0, 1), None, [1.0], {"a": 1}, np.zeros(2), 1j])
-def test_the_mean_of_what_is_no_number_is_the_users_error(value: Any) -> None:
+def test_the_mean_of_what_is_not_a_number_is_the_users_error(value: Any) -> None:
     with pytest.raises(UserError, match='task t, metric "m": the aggregation "mean" cannot use the value'):
         aggregate_task(own_scoring(MetricSpec("m")), held({"m": 1.0}, {"m": value}), 0, "task t")
 

@@ -77,7 +77,7 @@ def test_the_median_is_the_upper_middle_one() -> None:
     assert (found.value, found.method, found.n) == (5.0, "bootstrap", 4)
 
 
-def test_nanmean_leaves_out_what_is_no_number() -> None:
+def test_nanmean_leaves_out_what_is_not_a_number() -> None:
     found = AGGREGATIONS["nanmean"].estimate([1.5, math.nan, 2.5])
     assert (found.value, found.n) == (2.0, 2)
     assert AGGREGATIONS["nanmean"].estimate([math.nan]).value is None

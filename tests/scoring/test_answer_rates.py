@@ -1,4 +1,4 @@
-"""The rates beside generated scores."""
+"""The rates of generated answers."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_code_behind_a_partial_is_read(code: ModuleType) -> None:
     assert late_imports(functools.partial(code.through)).modules == {"nltk": "helper"}
 
 
-def test_what_cannot_be_read_or_is_installed_asks_for_nothing() -> None:
+def test_code_that_cannot_be_read_or_is_installed_needs_nothing() -> None:
     made: dict[str, Callable[..., None]] = {}
     exec("def made():\n    import absent", made)
     for thing in (made["made"], len, json_of(), functools.partial(print)):

@@ -108,7 +108,7 @@ def test_one_document_has_no_error(name: str) -> None:
     assert AGGREGATIONS[name].harness_stderr(read, 100) is None
 
 
-def test_one_draw_may_stand_in_a_list() -> None:
+def test_one_draw_may_be_in_a_list() -> None:
     assert score("bleu", [["a b c d", ["a b c d"]]]) == pytest.approx(100.0)
 
 

@@ -156,7 +156,7 @@ def test_a_judge_judges_single_answers(of: Any) -> None:
         sample([spec("pass@1", of=of)], TEXTS)
 
 
-def test_a_misspelt_draw_metric_is_reported_without_asking_the_network() -> None:
+def test_a_misspelt_draw_metric_is_reported_without_network_access() -> None:
     with pytest.raises(UserError, match=r'"pass@1" is of "exact_mach".*did you mean "exact_match"'):
         sample([spec("pass@1", of="exact_mach")], TEXTS)
 

@@ -24,7 +24,7 @@ DOCUMENT = Document("t", 7, {})
 
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Installs the stand-in; gives the names that were loaded."""
+    """Installs the stand-in; returns the names that were loaded."""
     names: list[str] = []
 
     def load(name: str) -> Any:
@@ -70,7 +70,7 @@ def test_several_right_answers_take_the_value_of_the_metrics_name(loads: list[st
         values_of(scorer(MetricSpec("meteor")), gold=("a", "b"))
 
 
-def test_choices_never_ask_for_it(loads: list[str]) -> None:
+def test_choices_never_need_it(loads: list[str]) -> None:
     made = scorer(MetricSpec("f1", is_external=True), shape="multiple_choice")
     built = Instance("t", 7, (), choices=("a", "b"), gold=1)
     found = made.score(DOCUMENT, built, [Logprob(-2.0, 1, False), Logprob(-1.0, 1, False)])[0]
@@ -90,7 +90,7 @@ def test_a_metric_that_cannot_be_loaded_is_the_users_error(loads: list[str]) -> 
         values_of(scorer(MetricSpec("nowhere", is_external=True)))
 
 
-def test_the_missing_package_is_named_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_missing_package_is_named_before_the_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "evaluate", None)
     with pytest.raises(MissingExtra, match=r'task t, metric "f1": the package "evaluate".*assay-eval\[metrics\]'):
         scorer(MetricSpec("f1", is_external=True))

@@ -24,7 +24,7 @@ def test_after_take_first_the_text_itself_is_read() -> None:
     assert apply(["The answer is B."], using="letter") == ["B"]
 
 
-def test_a_draw_that_is_no_text_holds_no_answer() -> None:
+def test_a_draw_that_is_not_a_text_holds_no_answer() -> None:
     assert apply([[None, 3]], using="number") == [["[invalid]"] * 2]
 
 
@@ -48,7 +48,7 @@ def test_choices_come_from_a_column() -> None:
         apply([["x"]], {"cities": ["Paris"]}, using="choice_text")
 
 
-def test_patterns_of_the_task_are_asked_first_and_in_order() -> None:
+def test_patterns_of_the_task_are_tried_first_and_in_order() -> None:
     patterns = [
         {"name": "verdict", "regex": r"Verdict: *(\w+)", "take": "last"},
         {"regex": r"(?P<said>\w+)!", "group": "said"},
@@ -61,7 +61,7 @@ def test_patterns_of_the_task_are_asked_first_and_in_order() -> None:
     assert [text[each.start : each.end] for text, each in zip(texts, found[0], strict=True)] == ["yes", "hey", "42"]
 
 
-def test_a_group_that_took_no_part_is_no_answer() -> None:
+def test_a_group_that_took_no_part_is_not_an_answer() -> None:
     pattern = {"regex": r"a(b)?|(c)", "group": 1}
     assert apply([["a ab", "a c"]], patterns=[pattern]) == [["b", "[invalid]"]]
 

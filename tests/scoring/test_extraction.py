@@ -24,7 +24,7 @@ def read(using: str, text: str, question: QuestionContext = FOUR_LETTERS) -> Ext
 
 
 def answers(using: str, text: str, question: QuestionContext = FOUR_LETTERS) -> tuple[str | None, str]:
-    """The answer, and what stands at its place in the text."""
+    """The answer, and the text at its position."""
     found = read(using, text, question)
     return found.answer, text[found.start : found.end] if found.answer is not None else ""
 
@@ -66,7 +66,7 @@ def answers(using: str, text: str, question: QuestionContext = FOUR_LETTERS) -> 
         ("letter_last", "所以选B", "B"),
     ],
 )
-def test_labels_are_found_where_they_stand(name: str, text: str, answer: str) -> None:
+def test_labels_are_found_at_their_position(name: str, text: str, answer: str) -> None:
     assert answers(name, text) == (answer, answer)
 
 
@@ -104,7 +104,7 @@ def test_a_small_letter_by_itself_is_the_label(name: str, text: str, answer: str
         r"\boxed{AB}",
     ],
 )
-def test_what_is_no_label_is_no_answer(text: str) -> None:
+def test_what_is_not_a_label_is_not_an_answer(text: str) -> None:
     assert read("letter", text, QuestionContext(tuple("ABCD"))) == Extraction(None, None, -1, -1)
 
 
@@ -112,7 +112,7 @@ def test_a_box_that_was_cut_off_holds_no_label() -> None:
     assert read("letter_boxed", r"\boxed{B").answer is None
 
 
-def test_the_pronoun_is_no_label_unless_a_rule_says_so() -> None:
+def test_the_pronoun_is_not_a_label_unless_a_rule_says_so() -> None:
     question = QuestionContext(ALL_LETTERS)
     assert read("letter", "I think it rains, and so do I", question).answer is None
     assert read("letter", "I think it is B", question).answer == "B"
@@ -208,11 +208,11 @@ def test_numbers_are_found_and_normalised(name: str, text: str, answer: str, mat
         r"\boxed{\frac12}x",
     ],
 )
-def test_what_is_no_number_is_no_answer(text: str) -> None:
+def test_what_is_not_a_number_is_not_an_answer(text: str) -> None:
     assert read("number", text).answer is None
 
 
-def test_a_sum_without_a_result_is_no_statement() -> None:
+def test_a_sum_without_a_result_is_not_a_statement() -> None:
     assert read("number_statement", "The answer is 3 + 4").answer is None
 
 
@@ -235,7 +235,7 @@ def test_a_choice_is_found_by_its_text(text: str, answer: str, rule: str, matche
 @pytest.mark.parametrize(
     "text", ["", "Paris or York", "parishes", "Rome", "The answer is Paris or York.", "It isn't Paris"]
 )
-def test_two_choices_or_none_are_no_answer(text: str) -> None:
+def test_two_choices_or_none_are_not_an_answer(text: str) -> None:
     assert read("choice_text", text, CITIES).answer is None
 
 

@@ -1,4 +1,4 @@
-"""No, one and two documents: what they cannot tell is null, never a zero or an interval of no width."""
+"""No, one and two documents: unknown values are null, never zero or an interval of width 0."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_two_measurements_from_0_to_1_have_an_interval_from_0_to_1() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2, 50])
-def test_equal_measurements_tell_nothing_of_their_spread(times: int) -> None:
+def test_equal_measurements_show_nothing_of_their_spread(times: int) -> None:
     assert unsure(estimate("x", "mean", [0.3, 0.3] * times)) == NULLS
     assert unsure(estimate("x", "weighted_perplexity", [(-2.0, 1), (-4.0, 2)] * times)) == NULLS
     assert unsure(task("x", "mean", [0.3, 0.3] * times, clusters="ab" * times).metrics[0].estimate) == NULLS

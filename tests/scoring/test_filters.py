@@ -54,7 +54,7 @@ def test_regex_has_gsm8ks_pattern_by_default() -> None:
     assert apply("regex", [["so\n#### -1,234.5 ", "5"]]) == [["-1,234.5", "[invalid]"]]
 
 
-def test_an_index_beyond_the_matches_is_no_answer() -> None:
+def test_an_index_beyond_the_matches_is_not_an_answer() -> None:
     assert apply("regex", [["a1 b2"]], regex_pattern=r"\d", group_select=2, fallback="?") == [["?"]]
     assert apply("regex", [["a1 b2"]], regex_pattern=r"\d", group_select=-3) == [["[invalid]"]]
     assert apply("regex", [["a1 b2"]], regex_pattern=r"\d", group_select=1) == [["2"]]
@@ -130,7 +130,7 @@ def test_white_space_and_case_are_changed_per_draw() -> None:
 
 
 @pytest.mark.parametrize("name", ["remove_whitespace", "lowercase", "uppercase"])
-def test_what_is_no_text_passes_unchanged(name: str) -> None:
+def test_what_is_not_a_text_passes_unchanged(name: str) -> None:
     logprob = Logprob(-1.0, 1, False)
     assert apply(name, [[logprob, None]]) == [[logprob, None]]
 

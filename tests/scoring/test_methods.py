@@ -55,13 +55,13 @@ def test_scores_by_length() -> None:
     assert scores("byte", view()) == [-1.0, -0.5, -1.0]
 
 
-def test_the_metrics_pick_by_these_scores() -> None:
+def test_the_metrics_predict_by_these_scores() -> None:
     picks = {"acc": 0, "acc_tokens": 0, "acc_norm": 2, "acc_per_char": 2, "acc_bytes": 1}
     for metric, picked in picks.items():
         assert [value(metric, view(gold=gold)) for gold in range(3)] == [float(gold == picked) for gold in range(3)]
 
 
-def test_the_blank_before_a_choice_can_change_the_pick() -> None:
+def test_the_blank_before_a_choice_can_change_the_prediction() -> None:
     """OLMES divides by the characters of " ab" and " abcdef": −3/3 against −6.5/7; without the blank −1.5, −1.08."""
     shown = view((-3.0, -6.5), ("ab", "abcdef"), counts=(1, 1))
     assert scores("continuation", shown) == [-1.0, pytest.approx(-6.5 / 7)]
@@ -135,7 +135,7 @@ def test_an_unknown_right_answer_is_wrong_everywhere(gold: Any) -> None:
 
 
 def test_documents_without_a_right_answer_have_no_say_in_the_position_bias() -> None:
-    """Right at 0, 0, 1; picked at 0, 1, 1: one of three picks would have to move."""
+    """Right at 0, 0, 1; predicted at 0, 1, 1: one of three predictions would have to move."""
     bias = AGGREGATIONS["position_bias"]
     pairs = [(0, 0), (0, 1), (1, 1)]
     for values in (pairs, [*pairs, (-1, 2), (-1, 2)]):
@@ -227,7 +227,7 @@ class Reference:
         return [float(loss) for loss in given]
 
     def opencompass(self, prompt: str, choice: str) -> float:
-        """Its Hugging Face models: the losses of the whole text over all its tokens. The lowest is picked."""
+        """Its Hugging Face models: the losses of the whole text over all its tokens. The prediction is the lowest."""
         ids = self.tokenizer(f"{prompt} {choice}")["input_ids"]
         return sum(self.losses(ids)) / len(ids)
 

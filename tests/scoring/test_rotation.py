@@ -27,7 +27,7 @@ def built(orders: Any, choices: tuple[str, ...], gold: Any, shown: list[str] | N
 
 
 def views(picks: list[int], gold: Any = 1) -> Any:
-    """Three choices by their letters, of which the one at a place of the document is picked in each rotation."""
+    """Three choices by their letters, of which the one at a position of the document is predicted in each rotation."""
     results = []
     for order, picked in zip(THREE, picks, strict=True):
         results += [Logprob(-1.0 if place == picked else -4.0, 1, place == picked) for place in order]
@@ -63,7 +63,7 @@ def test_values(picks: list[int], accuracy: float, agreement: float, everywhere:
 
 
 def test_a_model_that_always_says_the_first_label() -> None:
-    """It picks places 0, 1, 2 of the document: a third is right, nothing agrees."""
+    """It predicts positions 0, 1, 2 of the document: a third is right, nothing agrees."""
     results = [Logprob(-1.0 if place == 0 else -4.0, 1, False) for _ in THREE for place in range(3)]
     found = rotated_view(built(THREE, ("A", "B", "C"), 2), results)
     assert value("acc", found) == pytest.approx(1 / 3)

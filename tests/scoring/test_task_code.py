@@ -103,7 +103,7 @@ def test_whole_texts_too() -> None:
     assert sample.values == {"byte_perplexity": (-2.5, 3)}
 
 
-def test_what_is_no_likelihood_is_the_users_error() -> None:
+def test_what_is_not_a_likelihood_is_the_users_error() -> None:
     steps = (FIRST, FilterSpec("custom", {"filter_fn": lambda resps, docs: ["?" for _ in resps]}))
     scoring = Scoring("loglikelihood", (MetricSpec("acc"),), (PipelineSpec("p", steps),))
     with pytest.raises(UserError, match="t, filter p, document 7: the task's filter returned '\\?' for a question"):

@@ -1,4 +1,4 @@
-"""Counts beside perplexities, perplexities per token and document, and groups over all texts, by hand."""
+"""Counts of perplexities, perplexities per token and document, and groups over all texts, by hand."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_failed_documents_do_not_count() -> None:
     assert text_counts(KIND, items, []) == TextCounts(1, 1, 2, 2, 3)
 
 
-def test_windows_that_a_model_does_not_tell_are_unknown() -> None:
+def test_windows_that_a_model_does_not_report_are_unknown() -> None:
     message, untold = Logprob(-1.0, 2, False, windows=1), Logprob(-1.0, 2, False)
     assert text_counts(KIND, [answered(0, message), answered(1, untold)], []) == TextCounts(2, None, 4, 4, 6)
     nothing = Logprob(0.0, 0, True)

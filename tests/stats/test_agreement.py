@@ -136,7 +136,7 @@ def test_ratings_that_do_not_fit_the_scale_are_refused() -> None:
 
 
 def test_free_texts_of_many_values_are_compared() -> None:
-    """600 items with answers of their own, half of them given twice."""
+    """600 items with distinct answers, half of them given twice."""
     items = [[f"a{place}", f"a{place}" if place % 2 else f"b{place}"] for place in range(600)]
     found = krippendorff_alpha(items)
     assert found.value == pytest.approx(0.5, abs=0.01)

@@ -60,7 +60,7 @@ def test_no_document_has_no_calibration() -> None:
 
 
 @pytest.mark.parametrize(("sure", "hits"), [([1.2], [1]), ([math.nan], [1]), ([0.5], [0.5]), ([0.5, 0.5], [1])])
-def test_what_is_no_confidence_or_hit_is_refused(sure: list[float], hits: list[float]) -> None:
+def test_what_is_not_a_confidence_or_hit_is_refused(sure: list[float], hits: list[float]) -> None:
     with pytest.raises(DataError):
         reliability_table(sure, hits)
 

@@ -51,7 +51,7 @@ def test_the_clustered_error_is_statsmodels() -> None:
     assert not found.has_few_clusters
 
 
-def test_clusters_of_one_document_are_no_clusters() -> None:
+def test_clusters_of_one_document_are_not_clusters() -> None:
     values = [0.1, 0.5, 0.2, 0.9, 0.4]
     plain, clustered = mean_estimate(values), clustered_mean(values, range(5)).estimate
     assert (clustered.value, clustered.stderr) == pytest.approx((plain.value, plain.stderr))

@@ -142,7 +142,7 @@ def test_many_documents_take_seconds() -> None:
 
 
 @pytest.mark.parametrize("measure", ["ece_adaptive", "auroc", "aurc", "selective_acc"])
-def test_clusters_of_copies_tell_no_more_than_one_of_each(measure: str) -> None:
+def test_clusters_of_copies_show_no_more_than_one_of_each(measure: str) -> None:
     """Every document three times: resampled by cluster it has the error of one of each, singly a smaller one."""
     generator = np.random.default_rng(4)
     sure = generator.random(60)

@@ -86,7 +86,7 @@ def test_values_from_0_to_1_have_wilsons_interval_of_as_many_outcomes_as_have_th
     assert found.method == "wilson-t"
 
 
-def test_a_mean_that_rounds_to_the_end_is_no_crash() -> None:
+def test_a_mean_that_rounds_to_the_end_is_not_a_crash() -> None:
     found = mean_estimate([1.0, 1.0, 1.0, 1 - 1e-16])
     assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
 

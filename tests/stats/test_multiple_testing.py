@@ -62,7 +62,7 @@ def test_a_missing_p_value_stays_missing_and_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, float("nan")])
-def test_what_is_no_probability_is_refused(wrong: float) -> None:
+def test_what_is_not_a_probability_is_refused(wrong: float) -> None:
     with pytest.raises(DataError, match="p-value 1"):
         holm([0.5, wrong])
 

@@ -51,7 +51,7 @@ def test_mcnemar_agrees_with_statsmodels(wins: int, losses: int) -> None:
 
 
 def test_mid_p_mcnemar_by_hand() -> None:
-    """Half of the observed split off on either side: 2 · (1 + 10/2)/2¹⁰; an even split is no evidence."""
+    """Half of the observed split off on either side: 2 · (1 + 10/2)/2¹⁰; an even split is not evidence."""
     assert mcnemar_mid_p(1, 9) == pytest.approx(2 * (1 + 5) / 2**10)
     assert mcnemar_mid_p(0, 5) == mcnemar_mid_p(5, 0) == pytest.approx(1 / 2**5)
     assert (mcnemar_mid_p(4, 4), mcnemar_mid_p(0, 0)) == (pytest.approx(1.0), 1.0)
@@ -159,8 +159,8 @@ def test_the_interval_of_outcomes_leaves_0_out_exactly_when_mcnemar_rejects(is_m
                     assert (test(wins, losses) < alpha) == (not low <= 0 <= high), (n, wins, losses, alpha)
 
 
-def test_eleven_flips_against_three_are_no_finding_and_their_interval_holds_0() -> None:
-    """Issue 17: p = 0.057 beside Newcombe's interval from +0.6 to +15.2 points, on 100 documents."""
+def test_eleven_flips_against_three_are_not_significant_and_their_interval_contains_0() -> None:
+    """p = 0.057, where Newcombe's interval was from +0.6 to +15.2 points, on 100 documents."""
     assert newcombe_interval(40, 11, 3, 100)[0] > 0 and mcnemar_p(11, 3) == pytest.approx(0.0574, abs=5e-5)
     assert outcome_interval(11, 3, 100) == pytest.approx((-0.0030, 0.1527), abs=5e-5)
     assert outcome_interval(3, 11, 100) == pytest.approx((-0.1527, 0.0030), abs=5e-5)

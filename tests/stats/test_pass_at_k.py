@@ -1,4 +1,4 @@
-"""pass@k and its kin: every set of k draws counted, known examples, simulation."""
+"""pass@k and related metrics: every set of k draws counted, known examples, simulation."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_majorities_of_many_draws_are_drawn_and_agree_with_counting() -> None:
     assert many == pytest.approx(np.mean(tops[:, 0] / tops.sum(axis=1)), abs=0.02)
 
 
-def test_where_nobody_votes_the_majority_is_wrong() -> None:
+def test_where_no_draw_votes_the_majority_is_wrong() -> None:
     assert majority_at_k([None, None], [False, False], 2, stream()) == 0.0
     assert majority_at_k([None] * 400, [False] * 400, 300, stream()) == 0.0
     lone = majority_at_k(["a", *[None] * 399], [True, *[False] * 399], 100, stream())

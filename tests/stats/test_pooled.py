@@ -90,7 +90,7 @@ def test_hopeless_perplexities_do_not_overflow() -> None:
 
 
 def test_leaves_of_the_same_documents_err_together() -> None:
-    """Three prompts of one task know no more than one; a task beside them errs by itself."""
+    """Three prompts of one task carry no more information than one; another task has independent errors."""
     prompts = [leaf(0.5, 0.1)] * 3
     found = group_estimate(prompts, [10] * 3, False, ["t"] * 3)
     assert (found.stderr, found.low) == pytest.approx((0.1, 0.3))

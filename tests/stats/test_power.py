@@ -56,7 +56,7 @@ def test_what_cannot_be_is_refused(variance: float, power: float, alpha: float) 
         minimum_detectable_effect(variance, 10, power, alpha)
 
 
-def test_a_test_has_the_power_that_was_asked_for() -> None:
+def test_a_test_has_the_power_that_was_requested() -> None:
     n = documents_needed(0.1, 0.25)
     assert n is not None
     drawn = np.random.default_rng(1).normal(0.1, 0.5, size=(4000, n))
@@ -89,8 +89,8 @@ def test_the_interval_of_an_odds_ratio_leaves_1_out_exactly_when_mcnemar_rejects
 @pytest.mark.parametrize(
     "discordance,difference", [(0.5, 0.5), (0.9, 0.9), (0.3, 0.1), (0.1, 0.05), (0.4, 0.2), (0.008, 0.008)]
 )
-def test_mcnemar_has_the_power_that_was_asked_for(discordance: float, difference: float) -> None:
-    """Summed over all tables: 79 % or more with as many documents as are told."""
+def test_mcnemar_has_the_power_that_was_requested(discordance: float, difference: float) -> None:
+    """Summed over all tables: 79 % or more with the reported number of documents."""
     n = outcomes_needed(difference, discordance)
     assert n is not None
     share, found = (discordance + difference) / 2 / discordance, 0.0

@@ -74,7 +74,7 @@ def test_two_models_share_a_letter_exactly_when_they_are_not_separable(separated
 
 
 def test_models_in_one_order_have_letters_however_many_they_are() -> None:
-    """Told apart from all but their neighbours: every letter but the first and last model's is of two."""
+    """Different from all but their neighbours: every letter but the first and last model's is of two."""
     models = [f"m{place}" for place in range(60)]
     found = letters(models, [(models[i], models[j]) for i, j in combinations(range(60), 2) if j - i > 1])
     assert (found["m0"], found["m1"], found["m26"], found["m59"]) == ("a", "ab", "za'", "g''")

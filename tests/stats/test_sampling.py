@@ -35,7 +35,7 @@ def test_a_sample_is_in_order_repeats_and_depends_on_the_seed() -> None:
     assert nested_sample(20, 500, seed=b"\0") != nested_sample(20, 500, seed=b"\0\0")
 
 
-def test_a_sample_asks_no_more_than_there_is() -> None:
+def test_a_sample_is_at_most_the_whole() -> None:
     assert nested_sample(5, 3, seed=0) == (0, 1, 2)
     with pytest.raises(DataError):
         nested_sample(-1, 3, seed=0)
@@ -132,7 +132,7 @@ def test_outcomes_of_a_finite_task_stay_within_what_the_rest_can_make_of_them() 
     )
 
 
-def test_equal_values_do_not_tell_how_far_the_rest_lies() -> None:
+def test_equal_values_do_not_show_how_far_the_rest_lies() -> None:
     found = [finite_estimate([0.3] * 5, 20), difference_estimate([0.2] * 20, dict.fromkeys(range(5), 0.7))]
     for one, value in zip(found, (0.3, 0.7), strict=True):
         assert one.value == pytest.approx(value) and (one.stderr, one.low, one.high) == (None, None, None)
@@ -161,7 +161,7 @@ def test_the_interval_of_a_finite_task_covers(total: int, n: int) -> None:
 
 
 def test_the_difference_estimator_stays_within_what_can_be() -> None:
-    """Right on all ten asked, where the reference knew five: its 90 % and 50 more are no share, nor −7 %."""
+    """Right on all ten evaluated, where the reference had five: its 90 % plus 50 is not a proportion, nor is −7 %."""
     reference = [1.0] * 90 + [0.0] * 10
     above = difference_estimate(reference, dict.fromkeys(range(85, 95), 1.0))
     below = difference_estimate([1 - value for value in reference], dict.fromkeys(range(85, 95), 0.0))

@@ -177,7 +177,7 @@ def test_error_rates_hold_at_length(share: float) -> None:
 
 
 def test_a_difference_is_found() -> None:
-    """Discordant in 30 %, two wins per loss: 500 documents tell in more than three of four runs.
+    """Discordant in 30 %, two wins per loss: 500 documents decide more than three of four runs.
 
     McNemar's test with one look finds it in 98 %: that is the price of looking 500 times.
     """

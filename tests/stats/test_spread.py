@@ -42,7 +42,7 @@ def test_spreads_of_equal_methods_stay_within_reach() -> None:
     assert np.mean(expected) == pytest.approx(np.mean([delta for delta, _ in found]), rel=0.1)
 
 
-def test_too_few_to_tell() -> None:
+def test_too_few_for_a_conclusion() -> None:
     """Four documents that all differ alike would leave no error at all."""
     assert chance_spread([[1.0] * 4, [0.0] * 4]) is None
     assert chance_spread([[1.0, 0.0] * 10]) is None

@@ -71,7 +71,7 @@ def test_equal_scores_have_no_shares() -> None:
     assert {part.share for part in found.components} == {None}
 
 
-def test_rounding_is_no_source_of_variance() -> None:
+def test_rounding_is_not_a_source_of_variance() -> None:
     found = decompose(np.full((7, 3), 0.1), ["document", "prompt"])
     assert {part.variance for part in found.components} == {0.0} and found.stderr is None
     found = decompose(np.array([[0.1] * 3, [0.7] * 3, [0.9] * 3]), ["document", "prompt"])
@@ -184,7 +184,7 @@ def test_clusters_that_are_alike_leave_the_error_of_documents() -> None:
     assert found.stderr == pytest.approx(decompose(table, ["document", "prompt"]).stderr)
 
 
-def test_levels_that_were_all_asked_add_no_error() -> None:
+def test_levels_that_were_all_evaluated_add_no_error() -> None:
     table = made(np.random.default_rng(7), {"document": 20, "order": 6}, {("document",): 0.2, ("order",): 1.0})
     found = decompose(table, ["document", "order"], totals={"order": 6})
     assert (found.exhausted, [item.factor for item in found.forecasts]) == (("order",), ["document"])
@@ -194,7 +194,7 @@ def test_levels_that_were_all_asked_add_no_error() -> None:
 
 
 def test_some_of_finitely_many_levels_have_the_error_that_they_have() -> None:
-    """Three of six orders, drawn again and again, with new documents: as far from the mean of all six as is said."""
+    """Three of six orders, drawn repeatedly, with new documents: as far from the mean of all six as reported."""
     generator, means, squares, plain = np.random.default_rng(8), [], [], []
     orders = generator.normal(scale=0.7, size=6)
     orders -= orders.mean()

@@ -1,4 +1,4 @@
-"""Files that are no store, stores that were emptied, and stores that can only be read."""
+"""Files that are not stores, stores that were emptied, and stores that can only be read."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_a_new_file_of_0_bytes_becomes_a_store_with_a_notice(folder: Path) -> No
         assert "had 0 bytes and starts as a new store" in store.notices[0]
 
 
-def test_a_deleted_store_starts_anew(folder: Path) -> None:
+def test_a_deleted_store_starts_over(folder: Path) -> None:
     path = make_store(folder / "s.db")
     path.unlink()
     for _ in range(2):

@@ -47,7 +47,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same commands in a folder of their own, by today's code and to their end."""
+    """The same commands in a separate folder, by today's code and to their end."""
     folder = tmp_path_factory.mktemp("fresh")
     prepare(folder)
     with pytest.MonkeyPatch.context() as place:
@@ -131,7 +131,7 @@ def test_the_store_is_sound(recorded: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FINISHED)
-def test_a_finished_run_asks_nothing_again(recorded: Path, name: str) -> None:
+def test_a_finished_run_requests_nothing_again(recorded: Path, name: str) -> None:
     before = keys(recorded)
     assert run(name, "again") == 0
     requests = results(recorded, name, "again")["assay"]["requests"]
@@ -139,7 +139,7 @@ def test_a_finished_run_asks_nothing_again(recorded: Path, name: str) -> None:
     assert keys(recorded) == before
 
 
-def test_an_interrupted_run_asks_only_the_rest(recorded: Path, fresh: Path) -> None:
+def test_an_interrupted_run_requests_only_the_rest(recorded: Path, fresh: Path) -> None:
     before = keys(recorded)
     assert run("interrupted") == 0
     requests = results(recorded, "interrupted")["assay"]["requests"]

@@ -113,7 +113,7 @@ def test_speed_is_that_of_this_models_finished_runs(store: Store) -> None:
     assert store.runs.speed(Fingerprint("other")) is None
 
 
-def test_speed_is_reported_in_the_unit_asked_for(store: Store) -> None:
+def test_speed_is_reported_in_the_unit_requested(store: Store) -> None:
     for speed in (
         {"work": 100, "seconds": 1.0},
         {"operations": 8e9, "seconds": 2.0},
@@ -124,13 +124,13 @@ def test_speed_is_reported_in_the_unit_asked_for(store: Store) -> None:
     assert store.runs.speed(MODEL, "operations") == pytest.approx(4e9)
 
 
-def test_runs_that_asked_nothing_do_not_hide_an_earlier_speed(store: Store) -> None:
+def test_runs_that_requested_nothing_do_not_hide_an_earlier_speed(store: Store) -> None:
     for speed in ({"work": 100, "seconds": 1.0}, *[{"work": 0, "seconds": 0.0}] * 7):
         store.runs.end(store.runs.begin(MODEL, {}, {}), FINISHED, {"speed": speed})
     assert store.runs.speed(MODEL) == pytest.approx(100)
 
 
-def test_a_run_that_asked_nothing_says_nothing_of_speed(store: Store) -> None:
+def test_a_run_that_requested_nothing_says_nothing_of_speed(store: Store) -> None:
     store.runs.end(store.runs.begin(MODEL, {}, {}), FINISHED, {"speed": {"work": 0, "seconds": 0.0}})
     assert store.runs.speed(MODEL) is None
 

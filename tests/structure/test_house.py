@@ -133,7 +133,7 @@ def test_a_dependency_has_one_home() -> None:
     assert strays == []
 
 
-def test_heavy_imports_stand_inside_functions() -> None:
+def test_heavy_imports_are_inside_functions() -> None:
     strays = [
         f"{name}:{node.lineno} imports {package}"  # type: ignore[attr-defined]
         for name, tree in TREES.items()
@@ -179,7 +179,7 @@ def test_this_check_of_private_names_can_fail(code: str) -> None:
 
 
 def crowded_calls(tree: ast.AST) -> list[str]:
-    """Calls with more positional arguments than a reader can tell apart."""
+    """Calls with too many positional arguments to read."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     return [f"{node.lineno}: {ast.unparse(node.func)}" for node in calls if len(node.args) > MOST_POSITIONAL]
 

@@ -110,6 +110,6 @@ def test_names_and_patterns(tmp_path: Path, write_yaml: Write) -> None:
     assert catalog.select("nothing") == catalog.select("z*") == []
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--include_path: no folder .*nowhere"):
         Catalog([tmp_path / "nowhere"]).entries  # noqa: B018

@@ -79,19 +79,19 @@ ODD_ROW = json.dumps({"format": [1, __version__], "rows": {"x": 5}, "includes": 
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"format": [0, ""]}', '{"rows": {}, "format": null}', ODD_ROW])
-def test_a_damaged_memory_is_no_memory(folder: Path, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_memory_is_not_a_memory(folder: Path, tmp_path: Path, damage: str) -> None:
     first = indexed(folder, tmp_path / "memory")
     (place,) = (tmp_path / "memory").iterdir()
     place.write_text(damage)
     assert indexed(folder, tmp_path / "memory") == first
 
 
-def test_a_memory_that_cannot_be_written_is_no_error(folder: Path, tmp_path: Path) -> None:
+def test_a_memory_that_cannot_be_written_is_not_an_error(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "memory").write_text("a file in the way")
     assert len(indexed(folder, tmp_path / "memory")) == COUNT
 
 
-def test_faulty_files_are_told_every_time(folder: Path, tmp_path: Path) -> None:
+def test_faulty_files_are_reported_every_time(folder: Path, tmp_path: Path) -> None:
     (folder / "bad.yaml").write_text("task: [\n")
     for _ in range(2):
         entries, faults = index_folder(folder, tmp_path / "memory")

@@ -83,7 +83,7 @@ def test_empty_documents_are_left_out_and_counted(tmp_path: Path) -> None:
     assert "holds no document" in fault(lines(tmp_path / "g.jsonl"))
 
 
-def test_a_document_tells_its_line(tmp_path: Path) -> None:
+def test_a_document_has_its_line(tmp_path: Path) -> None:
     (task,) = opened(lines(tmp_path / "e.jsonl", {"text": ""}, {"text": "b", "more": 1})).tasks
     assert task.documents()[0].fields == {"text": "b", "source": f"{tmp_path}/e.jsonl:2"}
 
@@ -124,7 +124,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     assert "there is no such file or folder" in fault(tmp_path / "gone.txt")
 
 
-def test_documents_are_asked_in_the_windows_of_the_run(tmp_path: Path) -> None:
+def test_documents_are_evaluated_in_the_windows_of_the_run(tmp_path: Path) -> None:
     (task,) = opened(lines(tmp_path / "e.jsonl", {"text": "b"}), window=64, stride=16).tasks
     assert task.build(task.documents()[0]).requests == (RollingLoglikelihood("b", windows=Windows(64, 16)),)
     assert task.card.config["perplexity"] == {"window": 64, "stride": 16}

@@ -102,7 +102,7 @@ def test_neither_order_nor_limit_changes_a_draw(order: list[int], is_excluding: 
     assert sampler(pool, 3, 1234, documents).places(2) == expected[2]
 
 
-def test_asking_twice_gives_the_same_examples() -> None:
+def test_two_calls_give_the_same_examples() -> None:
     drawn = sampler(rows(range(9)), 3, 1234, None)
     assert drawn.places(4) == drawn.places(4)
 
@@ -226,7 +226,7 @@ def test_examples_per_document_come_from_a_generator_of_seed_and_place() -> None
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_no_sampler_depends_on_the_order_or_number_of_documents_asked(name: str) -> None:
+def test_no_sampler_depends_on_the_order_or_number_of_documents_evaluated(name: str) -> None:
     pool = rows(range(9))
     sampler = named(name, pool, 3, documents=pool)
     expected = [sampler.places(place) for place in range(9)]
@@ -236,7 +236,7 @@ def test_no_sampler_depends_on_the_order_or_number_of_documents_asked(name: str)
 
 
 @pytest.mark.parametrize("name", ["fixed", "per_document", "catwalk"])
-def test_a_document_that_stands_in_the_pool_twice_is_no_example_of_itself(name: str) -> None:
+def test_a_document_that_is_in_the_pool_twice_is_not_an_example_of_itself(name: str) -> None:
     pool = rows([1, 1, 1, 2, 3])
     sampler = named(name, pool, 2, documents=rows([1] * 20))
     assert all({pool[place]["x"] for place in sampler.places(number)} == {2, 3} for number in range(20))
@@ -258,7 +258,7 @@ def test_without_a_seed_examples_are_unknown_but_stay_the_same() -> None:
     assert sampler.places(0) != named("fixed", rows(range(10_000)), 5, None).places(0)
 
 
-def test_an_unknown_sampler_is_told_with_the_nearest_name() -> None:
+def test_an_unknown_sampler_is_reported_with_the_nearest_name() -> None:
     assert sampler_fault("fixed", "x") is None
     fault = sampler_fault("per_doc", "--fewshot_sampler")
     assert fault is not None

@@ -44,7 +44,7 @@ def shown(task: LmEvalTask, place: int) -> list[Any]:
 
 
 def leaking(task: LmEvalTask) -> list[int]:
-    """Places of the documents that stand among their own examples."""
+    """Indices of the documents that are among their own examples."""
     return [document.id for document in task.documents() if document.fields in shown(task, document.id)]
 
 
@@ -102,7 +102,7 @@ def test_copies_in_another_split_are_replaced_too(make_task: Make) -> None:
         assert leaking(task) == []
 
 
-def test_rows_that_other_code_makes_of_the_split_are_told_by_their_place(make_task: Make) -> None:
+def test_rows_that_other_code_makes_of_the_split_are_reported_by_their_place(make_task: Make) -> None:
     task = make_task(ROWS, TaskOptions(**SIX), **KEYS, fewshot_split="test", test_split=None, validation_split="test")
     made = replace(task.definition.fewshot, process=lambda rows: [{**row, "n": n} for n, row in enumerate(rows)])
     task = LmEvalTask(replace(task.definition, fewshot=made), TaskOptions(**SIX), MemorySource({"test": ROWS}))
@@ -121,7 +121,7 @@ def test_chosen_examples_without_a_spare_one_are_shown_and_counted(make_task: Ma
     assert [task.build(task.documents()[place]).notes for place in range(3)] == [(SHOWN,), (SHOWN,), ()]
 
 
-def test_too_small_a_split_is_an_error_before_anything_is_asked(make_task: Make) -> None:
+def test_too_small_a_split_is_an_error_before_the_first_request(make_task: Make) -> None:
     task = make_task(ROWS[:3], TaskOptions(num_fewshot=3), **KEYS)
     with pytest.raises(DataError, match="has 2 rows beside the document itself.*--like lm-eval shows"):
         task.build(task.documents()[0])
@@ -147,7 +147,7 @@ def test_a_run_says_how_many(folder: Path, like: str | None, said: str) -> None:
 
 
 @pytest.mark.parametrize("is_older", [True, False])
-def test_runs_of_before_are_rescored_as_they_were_asked(folder: Path, is_older: bool) -> None:
+def test_runs_of_earlier_versions_are_rescored_as_they_were_evaluated(folder: Path, is_older: bool) -> None:
     store = folder / "s.db"
     evaluate(ScriptedModel(answer), str(folder / "odd.yaml"), store=store, like="lm-eval", **SIX)
     with closing(sqlite3.connect(store)) as connection, connection:

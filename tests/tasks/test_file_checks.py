@@ -44,7 +44,7 @@ def test_an_include_need_not_be_whole_but_must_be_right(tmp_path: Path) -> None:
     assert '_base.yaml:3  metric_list[0].metric: unknown metric "accc" (did you mean "acc"' in str(fault)
 
 
-def test_a_fault_of_an_include_is_told_once(tmp_path: Path) -> None:
+def test_a_fault_of_an_include_is_reported_once(tmp_path: Path) -> None:
     files = {"_base.yaml": "repeats: many\n"}
     files |= {f"{name}.yaml": "include: _base.yaml\n" + GOOD.replace("good", name) for name in "xyz"}
     report = check(tmp_path, files)
@@ -88,7 +88,7 @@ def test_nothing_to_check_is_an_error(tmp_path: Path, path: str) -> None:
         check_paths([tmp_path / path], known_names())
 
 
-def test_a_folder_of_yml_files_is_told_the_right_ending(tmp_path: Path) -> None:
+def test_a_folder_of_yml_files_suggests_the_right_extension(tmp_path: Path) -> None:
     (tmp_path / "mine.yml").write_text(GOOD)
     with pytest.raises(UserError, match=r"expected files that end in .yaml. Rename mine.yml to mine.yaml"):
         check_paths([tmp_path], known_names())
@@ -108,7 +108,7 @@ def test_a_file_without_a_name_is_a_fault_unless_others_include_it(tmp_path: Pat
     assert str(fault).startswith(f"{tmp_path}/lone.yaml: the file names neither a task nor a group")
 
 
-def test_settings_of_a_metric_are_no_slips(tmp_path: Path) -> None:
+def test_settings_of_a_metric_are_not_slips(tmp_path: Path) -> None:
     metric = "metric_list: [{metric: acc, average: macro, ignore_case: true, k: 3}]\n"
     generation = "generation_kwargs: {top_p: 0.9, top_k: 3, num_beams: 1, max_length: 8}\n"
     assert check(tmp_path, {"a.yaml": GOOD + metric + generation}).faults == ()

@@ -1,4 +1,4 @@
-"""`--like lm-eval`: defects of lm-eval 0.4.13 that are mended by default and repeated on request."""
+"""`--like lm-eval`: defects of lm-eval 0.4.13 that are fixed by default and reproduced on request."""
 
 from __future__ import annotations
 
@@ -93,6 +93,6 @@ def test_models_compute_as_lm_eval_does() -> None:
     assert arguments_like("hf", None) == arguments_like("dummy", "lm-eval") == {}
 
 
-def test_an_unknown_tool_is_told() -> None:
+def test_an_unknown_tool_is_reported() -> None:
     with pytest.raises(UserError, match='no tool "lm-evl" .did you mean "lm-eval"'):
         make_spec("dummy", ["t"], like="lm-evl")

@@ -34,7 +34,7 @@ def test_prompt_and_target_are_parted_and_stripped() -> None:
     assert template(" Q: {{question}} \n||| {{options[label]}}\n").render_row(ROW) == RenderedPrompt("Q: Sky?", "Blue")
 
 
-def test_choices_are_rendered_from_the_row_and_stand_in_the_prompt() -> None:
+def test_choices_are_rendered_from_the_row_and_are_in_the_prompt() -> None:
     found = template(
         "{{question}} {{answer_choices|join('/')}} ||| {{answer_choices[label]}}", "{{options|join('|||')}}"
     )
@@ -190,7 +190,7 @@ def test_a_folder_holds_the_file_of_a_dataset(
     assert find_templates(tmp_path, dataset, config, "--prompts") == tmp_path / found / "templates.yaml"
 
 
-def test_a_dataset_without_templates_is_told_what_there_is(write_yaml: Write, tmp_path: Path) -> None:
+def test_a_dataset_without_templates_lists_those_that_exist(write_yaml: Write, tmp_path: Path) -> None:
     write_yaml("piqa/templates.yaml", FILE)
     with pytest.raises(UserError, match='no templates for the dataset x/pica .*did you mean "piqa"'):
         find_templates(tmp_path, "x/pica", None, "--prompts")
@@ -237,7 +237,7 @@ def real_rows(dataset: str) -> list[dict[str, Any]]:
     not (SHARED / "promptsource").is_dir(), reason="needs the shared datasets and models (ASSAY_SHARED)"
 )
 @pytest.mark.parametrize("name", REAL)
-def test_real_templates_put_real_rows(name: str) -> None:
+def test_real_templates_render_real_rows(name: str) -> None:
     templates = read_templates(SHARED / "promptsource" / name / "templates.yaml")
     rows = real_rows(REAL[name])
     assert len(templates) >= 5
@@ -254,7 +254,7 @@ def test_real_templates_put_real_rows(name: str) -> None:
 @pytest.mark.skipif(
     not (SHARED / "promptsource").is_dir(), reason="needs the shared datasets and models (ASSAY_SHARED)"
 )
-def test_a_real_row_is_put_as_its_template_says() -> None:
+def test_a_real_row_is_rendered_as_its_template_says() -> None:
     templates = read_templates(SHARED / "promptsource" / "super_glue" / "cb" / "templates.yaml")
     (infer,) = [each for each in templates if each.name == "can we infer"]
     row = {"premise": "It rains.", "hypothesis": "the road is wet", "label": 2}

@@ -135,27 +135,27 @@ def test_no_rows_are_an_error() -> None:
         PythonTask("t", [], choose).documents()
 
 
-def test_a_function_that_gives_no_question_is_told() -> None:
+def test_a_function_that_gives_no_question_is_reported() -> None:
     message = "task t, document 0: its function returned 'a question', a str; expected assay.Choose, Complete, Write or"
     with pytest.raises(DataError, match=message):
         _ = PythonTask("t", ROWS, lambda row: "a question").card  # type: ignore[arg-type,return-value]
 
 
-def test_a_change_of_shape_is_told_with_the_document() -> None:
+def test_a_change_of_shape_is_reported_with_the_document() -> None:
     task = PythonTask("t", ROWS, lambda row: read(row) if row["country"] == "France" else write(row))
     with pytest.raises(DataError, match="task t, document 1: was built as a Write; expected the same shape"):
         task.build(task.documents()[1])
 
 
 @pytest.mark.parametrize("answer", [2, -1])
-def test_an_answer_that_is_none_of_the_choices_is_told(answer: int) -> None:
+def test_an_answer_that_is_none_of_the_choices_is_reported(answer: int) -> None:
     task = PythonTask("t", ROWS, lambda row: assay.Choose("?", ["a", "b"], answer))
     message = f"task t, document 0: has the answer {answer} and 2 choices; expected a place from 0 to 1"
     with pytest.raises(DataError, match=message):
         task.build(task.documents()[0])
 
 
-def test_choices_are_asked_what_the_metrics_need() -> None:
+def test_choices_have_the_requests_that_the_metrics_need() -> None:
     metrics = ["acc", "acc_mutual_info", MetricSpec("acc_mutual_phrase", options={"phrase": "So:"}), "acc_opencompass"]
     task = PythonTask("wide", ROWS, choose, metrics=metrics)
     instance = task.build(task.documents()[0])

@@ -89,7 +89,7 @@ def test_the_last_list_is_the_options() -> None:
     assert question.choices == ("A only", "B only")
 
 
-def test_lines_of_the_question_that_begin_with_a_letter_are_no_options() -> None:
+def test_lines_of_the_question_that_begin_with_a_letter_are_not_options() -> None:
     prompt = "A: Ann comes.\nB: Bob comes.\nC: Cy comes.\nD: Di comes.\nE: Ed comes.\n(A) a (B) b (C) c (D) d\nAnswer:"
     question = found(prompt)
     assert question.choices == ("a", "b", "c", "d")
@@ -173,7 +173,7 @@ def test_choices_with_labels_that_are_not_listed_stay() -> None:
     assert found("Question: Which?\nAnswer:", ("(A) red", "(B) green"), 0).choices == ("(A) red", "(B) green")
 
 
-def test_a_text_that_ends_with_the_last_choice_is_no_list() -> None:
+def test_a_text_that_ends_with_the_last_choice_is_not_a_list() -> None:
     question = found("Question: Is the answer yes or no\nAnswer:", ("yes", "no"), 0)
     assert question.question == "Is the answer yes or no"
 
@@ -235,7 +235,7 @@ def test_numbers_without_a_list_are_answers() -> None:
     assert question == MultipleChoice("How many legs?", ("1", "2", "3", "4"), 3)
 
 
-def test_numbers_after_numbers_that_are_no_marks() -> None:
+def test_numbers_after_numbers_that_are_not_marks() -> None:
     question = found("Prices:\n1. tea 2.5\nWhich is it?\nAnswer:", ("1", "2"), 0)
     assert question.choices == ("1", "2")
 
@@ -266,17 +266,17 @@ def test_labels_without_a_list() -> None:
     assert "lists no such options" in refused("Which?\nA. red\nAnswer:", ("A", "B"), 0)
 
 
-def test_an_instruction_behind_the_list() -> None:
+def test_an_instruction_after_the_list() -> None:
     prompt = "Which?\nA. red\nB. green\nC. blue\nD. grey\nThink before you answer.\nAnswer:"
     assert "holds what follows" in refused(prompt).replace("seems to hold", "holds")
 
 
-def test_an_unknown_closing_behind_a_list() -> None:
+def test_an_unknown_closing_after_a_list() -> None:
     assert "what follows" in refused("Which?\nA. red\nB. green\nC. blue\nD. grey\nVastaus:")
     assert "words before the answer" in refused("Which?\n(A) red (B) green (C) blue (D) grey Vastaus:")
 
 
-def test_options_that_cannot_be_told_apart() -> None:
+def test_options_that_cannot_be_distinguished() -> None:
     assert "not distinct" in refused("Which?\n(A) (B) (C) (D)\nAnswer:")
 
 

@@ -1,4 +1,4 @@
-"""What a run asks to be scored: loose settings, their words, and their faults."""
+"""Scoring options of a run: their forms and their errors."""
 
 from __future__ import annotations
 

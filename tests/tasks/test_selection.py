@@ -152,7 +152,7 @@ def test_a_varied_group_is_one_group_per_level(tmp_path: Path, names: KnownNames
 
 
 @pytest.mark.usefixtures("tasks")
-def test_a_tag_in_a_group_stands_for_its_tasks(select: Callable[..., Selection], write_yaml: Write) -> None:
+def test_a_tag_in_a_group_represents_its_tasks(select: Callable[..., Selection], write_yaml: Write) -> None:
     write_yaml("g.yaml", "group: g\ntask: [t, a]\n")
     assert select("g").groups[0].members == ("b", "c", "a")
 
@@ -167,7 +167,7 @@ def test_what_a_group_sets_reaches_every_task_below(select: Callable[..., Select
 
 
 @pytest.mark.usefixtures("tasks")
-def test_what_stands_at_the_member_wins(select: Callable[..., Selection], write_yaml: Write) -> None:
+def test_what_is_set_at_the_member_wins(select: Callable[..., Selection], write_yaml: Write) -> None:
     """lm-eval: {**what the group and its callers say, **what the member says}."""
     write_yaml("inner.yaml", "group: inner\ntask: [c]\nnum_fewshot: 2\n")
     members = "task:\n  - {task: a, num_fewshot: 1, task_alias: A}\n  - b\n  - {group: inner, num_fewshot: 3}\n"
@@ -241,14 +241,14 @@ def test_a_group_wanted_in_two_ways_is_refused(select: Callable[..., Selection],
 
 
 @pytest.mark.usefixtures("tasks")
-def test_unknown_members_are_told_at_their_line(select: Callable[..., Selection], write_yaml: Write) -> None:
+def test_unknown_members_are_reported_at_their_line(select: Callable[..., Selection], write_yaml: Write) -> None:
     path = write_yaml("g.yaml", "group: g\ntask:\n  - a\n  - demo_clze\n")
     with pytest.raises(UnknownName) as caught:
         select("g")
     assert str(caught.value).startswith(f'{path}:4  task[1]: unknown task "demo_clze" (did you mean "demo_cloze"')
 
 
-def test_groups_that_hold_each_other_are_told(select: Callable[..., Selection], write_yaml: Write) -> None:
+def test_groups_that_hold_each_other_are_reported(select: Callable[..., Selection], write_yaml: Write) -> None:
     write_yaml("g.yaml", "group: g\ntask: [h]\n")
     write_yaml("h.yaml", "group: h\ntask: [g]\n")
     with pytest.raises(TaskFileError, match="group cycle: g → h → g"):

@@ -181,7 +181,7 @@ def test_any_other_value_is_written_out_and_read(value: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["{{x.y}}", "{{z}}", "{{x.y.z}}", "{{x"])
-def test_a_list_that_is_not_there_is_told(text: str) -> None:
+def test_a_list_that_is_not_there_is_reported(text: str) -> None:
     with pytest.raises((DataError, TaskFileError), match="here: "):
         render_literal(text, {"x": {}}, "here")
 

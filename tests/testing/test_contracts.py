@@ -141,7 +141,7 @@ def test_small_differences_pass_unless_the_model_says_it_has_none() -> None:
         check_model(drifting(1e-7, is_deterministic=True), ASK)
 
 
-def test_only_declared_kinds_are_asked() -> None:
+def test_only_declared_kinds_are_requested() -> None:
     model = ScriptedModel(lambda request: -1.0, kinds=("rolling_loglikelihood",))
     check_model(model)
     assert {request.kind for request in model.asked} == {"rolling_loglikelihood"}

@@ -1,4 +1,4 @@
-"""The scripted model: answers as told, remembers what it was asked."""
+"""The scripted model: answers as scripted, remembers its requests."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def test_a_changed_weight_is_noticed(converted: Converted) -> None:
             check_same(model, tokenizer, folder)
 
 
-def test_a_file_that_is_no_gguf_is_an_error_for_people(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_gguf_is_an_error_for_people(tmp_path: Path) -> None:
     (tmp_path / "bad.gguf").write_bytes(b"not a model at all")
     with pytest.raises(ModelError, match=r"bad\.gguf: transformers cannot read it"):
         convert(tmp_path / "bad.gguf", tmp_path, no_report)

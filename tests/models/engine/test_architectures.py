@@ -1,6 +1,6 @@
-"""The contract for many more architectures: built from small configurations, asked in every way, scoring and writing.
+"""The contract for many more architectures: built from small configurations, every backend, scoring and generation.
 
-Each model is asked as `auto` and as `padded`; its answers are those of plain forward passes of one row in float64 and
+Each model runs as `auto` and as `padded`; its answers are those of plain forward passes of one row in float64 and
 of `generate` for one prompt. Windows, chunks and scaling thresholds are shorter than the texts. All decoders that
 transformers can build this way are swept by `pytest -m slow tests/models/engine/test_architectures.py`.
 """
@@ -97,10 +97,10 @@ LINEAR = ["linear_attention", "full_attention", "linear_attention"]
 
 @dataclass(frozen=True)
 class Case:
-    """A model type, what its configuration says beside the sizes, and how it must be asked and written.
+    """A model type, its settings besides the sizes, and the expected backends for scoring and generation.
 
     Attributes:
-        settings: beside the sizes; None takes a size out.
+        settings: settings besides the sizes; None removes a size.
         engine: what `auto` must choose; None for whatever is right.
         writing: words of how answers are written as `auto`.
     """
@@ -229,7 +229,7 @@ PROMPTS = [
 
 
 class Letters:
-    """Stands for a tokenizer: every token is one letter."""
+    """Replaces a tokenizer: every token is one letter."""
 
     eos_token_id, pad_token_id = 2, 0
 
@@ -275,7 +275,7 @@ def answers(network: Network, requested: str) -> tuple[Engine, dict[int, float],
 
 
 def check(model_type: str) -> Engine:
-    """Asks a model as `auto` and as `padded`; both must be right."""
+    """Runs a model as `auto` and as `padded`; both must be right."""
     with quiet():
         module = module_of(model_type)
         scores = reference_scores(module)

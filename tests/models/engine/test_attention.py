@@ -208,7 +208,7 @@ def test_path_is_cut_and_grows() -> None:
 
 
 class NoRoom(Tensor):
-    """A tensor beside which no other fits."""
+    """A tensor so large that no other fits."""
 
     def new_empty(self, *_: Any, **__: Any) -> Any:
         raise MemoryError

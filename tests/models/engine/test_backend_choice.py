@@ -49,7 +49,7 @@ def chosen(module: Any, requested: str = AUTO) -> Any:
 
 
 class WithoutPositions(LlamaModel):
-    """Takes positions and does not heed them."""
+    """Takes positions and ignores them."""
 
     def forward(self, input_ids: Any = None, position_ids: Any = None, **given: Any) -> Any:
         return super().forward(input_ids=input_ids, **given)
@@ -197,7 +197,7 @@ def test_broken_weights_leave_no_choice() -> None:
     assert choice.engine == SINGLE and "the probe failed" in choice.reason
 
 
-def test_training_mode_is_no_tree() -> None:
+def test_training_mode_is_not_a_tree() -> None:
     assert "training" in chosen(llama().train()).reason
 
 

@@ -26,7 +26,7 @@ LETTER = 0x4E00
 
 
 class Letters:
-    """Stands for a tokenizer: every token is one letter, the last ones are halves of a letter."""
+    """Replaces a tokenizer: every token is one letter, the last ones are halves of a letter."""
 
     eos_token_id, pad_token_id = END, 0
 
@@ -206,7 +206,7 @@ def test_an_error_of_one_prompt_costs_no_other(reader: TreeReader) -> None:
 
 
 def test_close_calls_are_decided_alone(reader: TreeReader) -> None:
-    """Two tokens with the same logits everywhere: rows in any company must choose as a row alone does."""
+    """Two tokens with the same logits everywhere: rows in any batch must choose as a row alone does."""
     weight = reader.network.module.get_output_embeddings().weight.data
     weight[10:30] = weight[30:50]
     weight[10:30] += 1e-6

@@ -337,7 +337,7 @@ def test_the_texts_can_show_a_mistake() -> None:
 
 
 class Letters:
-    """Stands for a tokenizer: every token is one letter."""
+    """Replaces a tokenizer: every token is one letter."""
 
     eos_token_id, pad_token_id = 2, 0
 

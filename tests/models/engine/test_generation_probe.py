@@ -1,4 +1,4 @@
-"""What a model writes beside others is what it writes alone, or it is found out."""
+"""A model generates the same in a batch as alone, or the probe detects it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which settings are picked from here, and which are left to transformers."""
+"""Which settings are sampled here, and which are left to transformers."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_of_equal_ones_the_first_is_likeliest(places: tuple[int, int]) -> None:
     assert [values_of(logits, [place]).is_best.item() for place in (*places, 0)] == [True, False, False]
 
 
-def test_ruled_out_tokens_are_no_fault() -> None:
+def test_ruled_out_tokens_are_not_a_fault() -> None:
     logits = drawn(1, 3 * COLUMNS, 1.0)
     logits[0, COLUMNS:] = -math.inf  # blocks with nothing in them
     exact = logits.double().log_softmax(-1)[0]

@@ -1,4 +1,4 @@
-"""Which family a checkpoint is opened as, and what is said of those that cannot answer."""
+"""Which family a checkpoint is opened as, and the errors for those without a usable head."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_family_makes_another_model(bart: Path) -> None:
         {"architectures": ["GPT2ForTokenClassification"], "model_type": "gpt2"},
     ],
 )
-def test_a_network_that_is_no_encoder_and_has_no_head_is_refused(config: dict[str, Any], tmp_path: Path) -> None:
+def test_a_network_that_is_not_an_encoder_and_has_no_head_is_refused(config: dict[str, Any], tmp_path: Path) -> None:
     folder = configured(tmp_path, **config)
     with pytest.raises(ModelError, match=r"has no head that answers requests.*a decoder \(GPT kind\)"):
         opened(folder)

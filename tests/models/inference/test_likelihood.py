@@ -80,7 +80,7 @@ def test_broken_logits_are_a_failure_of_their_row_only(broken: float, arithmetic
     assert isinstance(results[1], Logprob)
 
 
-def test_ruled_out_tokens_are_no_fault() -> None:
+def test_ruled_out_tokens_are_not_a_fault() -> None:
     def logits_of(rows: Sequence[Sequence[int]], positions: Sequence[int]) -> Any:
         logits = made_up(rows, positions)
         logits[..., 6] = -math.inf

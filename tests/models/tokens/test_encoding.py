@@ -1,4 +1,4 @@
-"""Whole texts that stand on their own first token: the ids of a prompt, its probability, and no token read twice."""
+"""Whole texts scored from their own first token: the ids of a prompt, its probability, and no token read twice."""
 
 from __future__ import annotations
 

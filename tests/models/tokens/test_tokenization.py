@@ -35,7 +35,7 @@ Rules = Callable[..., TokenRules]
 
 @pytest.fixture(scope="module")
 def rules(tokenizers: dict[bool, Any]) -> Rules:
-    """Rules by settings; the tokenizer is one that adds BOS unless told otherwise."""
+    """Rules by settings; the tokenizer adds BOS by default."""
 
     @cache
     def make(adds_bos: bool = True, max_length: int = 48, **changes: Any) -> TokenRules:

@@ -83,7 +83,7 @@ def answers(choices: list[TrainingExample]) -> list[TrainingExample]:
 
 @pytest.fixture(scope="session")
 def prompts(answers: list[TrainingExample]) -> list[str]:
-    """What stands before the answers."""
+    """The text before the answers."""
     return [str(getattr(training_example.requests[0], "prompt", "")) for training_example in answers]
 
 

@@ -209,7 +209,7 @@ def test_all_faults_of_the_settings_are_reported_at_once(
     assert {fault.where for fault in caught.value.faults} == set(wrong)
 
 
-def test_a_loss_that_is_no_number_stops_with_the_step(
+def test_a_loss_that_is_not_a_number_stops_with_the_step(
     young_llama: Path, answers: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     with pytest.raises(

@@ -53,7 +53,7 @@ def chosen() -> list[TrainingExample]:
 
 
 def spans() -> list[TrainingExample]:
-    """Which word stands behind the noun that is asked for."""
+    """Which word follows the noun in question."""
     context = "the fox was quick and the sky was blue and the girl was little and the dog was lazy"
     found = []
     for number in range(32):

@@ -52,7 +52,7 @@ def test_history_is_read_from_the_log() -> None:
 
 
 def swapped(training_examples: list[TrainingExample]) -> list[TrainingExample]:
-    """Lessons for which the more is learnt, the worse it gets: the right answers are wrong."""
+    """Training examples with wrong answers: the more is learnt, the worse the validation."""
     return [
         TrainingExample(training_example.requests, (training_example.right + 1) % 4)
         for training_example in training_examples
@@ -124,7 +124,7 @@ def test_the_weights_of_the_lowest_loss_are_selected_of_equal_checks(
     tensors: Callable[[Path], dict[str, Any]],
     tmp_path: Path,
 ) -> None:
-    """One question that is right from the first check on: only the loss tells the checks apart."""
+    """One question that is right from the first evaluation on: only the loss distinguishes the evaluations."""
     words = tuple(Loglikelihood("Question 1: the fox is", word) for word in (" brown", "#"))
     options = {"check_every": 2, "epochs": 2, "schedule": "constant", "warmup": 0.0, "learning_rate": 5e-3}
     report = fitted(young_llama, tmp_path / "new", choices, [TrainingExample(words, 0)] * 2, **options)
@@ -172,7 +172,7 @@ def test_a_metric_that_the_training_examples_do_not_have_is_refused(
 def test_a_model_that_predicts_one_answer_only_is_noticed(
     young_llama: Path, choices: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
-    """It is taught that one word is right everywhere, which in validation it is not in every fourth document."""
+    """Training has one right word everywhere; in validation it is wrong in every fourth document."""
     words = (" brown", "#")
     request_groups = [
         tuple(Loglikelihood(f"Question {number}: the fox is", word) for word in words) for number in range(16)

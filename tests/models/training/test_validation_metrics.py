@@ -1,4 +1,4 @@
-"""What picks are worth while training is what the tasks' own metrics say of them."""
+"""Validation metrics equal the tasks' own metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trains in processes of its own that are killed at chosen moments. Run by `test_resuming.py`.
+"""Trains in separate processes that are killed at chosen moments. Run by `test_resuming.py`.
 
 Arguments: the parent's folder, the method, and pairs of a folder and a moment; each pair is one process. A moment is
 `end`, `step:N`, or an audit event of Python and a part of its first argument (`open:checkpoint-4/trainer_state.json`).

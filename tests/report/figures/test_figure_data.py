@@ -33,7 +33,7 @@ def test_an_axis_shows_all_values_with_a_margin() -> None:
 
 
 def test_an_axis_leaves_out_what_is_far_away() -> None:
-    """Quartiles 25 and 75 of 0 … 99: the fence stands at 75 + 4 · 50, and nothing is below."""
+    """Quartiles 25 and 75 of 0 … 99: the fence is at 75 + 4 · 50, and nothing is below."""
     low, high = axis_limits([*range(100), 10_000])
     assert (low, high) == pytest.approx((-0.04 * 275, 275 + 0.04 * 275))
 
@@ -42,7 +42,7 @@ def test_an_axis_of_equal_values_has_width() -> None:
     assert axis_limits([3, 3, 3]) == (2, 4)
 
 
-def test_whole_numbers_stand_in_the_middle_of_their_bins() -> None:
+def test_whole_numbers_are_in_the_middle_of_their_bins() -> None:
     assert bin_edges([0.0, 1.0, 2.0], (-0.08, 2.08)) == [-1.5, -0.5, 0.5, 1.5, 2.5]
 
 

@@ -1,4 +1,4 @@
-"""Figures: what stands in them, read from the SVG; edge cases; files that are whole, and the same every time."""
+"""Figures: their content, read from the SVG; edge cases; files that are whole, and the same every time."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def test_every_method_has_a_mark_on_every_bar(tmp_path: Path) -> None:
     assert len(marks) == 4 * 3 + 3  # on the bars and in the legend
 
 
-def test_a_spread_within_sampling_error_is_no_finding(tmp_path: Path) -> None:
-    """A random model's 4.2 points of which sampling explains 15.9 stand in parentheses; 20 points do not."""
+def test_a_spread_within_sampling_error_is_not_a_finding(tmp_path: Path) -> None:
+    """A random model's 4.2 points, where sampling explains 15.9, are in parentheses; 20 points are not."""
     path = tmp_path / "spread.svg"
     bars = [
         SpreadBar("t", "random", {"low": 0.225, "high": 0.267}, 0.25, 120, 0.159),
@@ -138,7 +138,7 @@ def test_a_score_that_is_not_known_is_left_out(tmp_path: Path) -> None:
 
 
 def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
-    """No mathematics for dollars, no hiding for underscores, no markup; a letter without a glyph is no failure."""
+    """No mathematics for dollars, no hiding for underscores, no markup; a letter without a glyph is not a failure."""
     path = tmp_path / "spread.svg"
     spread_chart([SpreadBar("$x^2$", "_hidden", {"<b>&": 0.5, "日本": 0.4})], path, "100 % of $5 & \x1b[31m")
     assert {"$x^2$", "_hidden", "<b>&", "日本", "100 % of $5 & \ufffd[31m"} <= set(texts(path))
@@ -169,7 +169,7 @@ def test_lengths_are_summed_up(tmp_path: Path) -> None:
         ([1.25, 2], [1, 1], [True] * 2, "all: n = 2, mean +0.6, ±1.96 SD = ±1.0   missed: n = 2, mean +0.6"),
     ],
 )
-def test_few_lengths_are_no_failure(
+def test_few_lengths_are_not_a_failure(
     tmp_path: Path, correct: list[float], wrong: list[float], missed: list[bool], note: str
 ) -> None:
     panel = LengthPanel("few", correct, wrong, missed, "tokens")
@@ -197,7 +197,7 @@ def test_lengths_far_away_are_crosses_on_the_edge_and_counted(tmp_path: Path) ->
     assert max(ticks) < 100
 
 
-def test_lengths_of_unequal_number_or_without_value_are_told(tmp_path: Path) -> None:
+def test_lengths_of_unequal_number_or_without_value_are_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match='panel "p": 2 correct, 1 wrong, 2 missed; expected one of each'):
         length_figure([LengthPanel("p", [1, 2], [1], [True, False], "t")], tmp_path / "a.svg", "t")
     with pytest.raises(DataError, match="not a finite number"):
@@ -220,7 +220,7 @@ def test_places_of_many_labels_share_the_page(tmp_path: Path) -> None:
     assert len(heights(path, BLUE)) == 14 + 1 and size(path)[0] == 576
 
 
-def test_places_of_unequal_number_are_told(tmp_path: Path) -> None:
+def test_places_of_unequal_number_are_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match='row "x": 2 shares of picks, 1 of right answers; expected one of each'):
         position_chart([PositionRow("x", [0.5, 0.5], [1.0])], tmp_path / "a.svg", "t")
 
@@ -276,13 +276,13 @@ def test_no_data_is_said_in_the_figure(tmp_path: Path, draw: Callable[..., None]
     assert {text, "Nothing yet"} <= set(texts(tmp_path / "a.svg"))
 
 
-def test_another_suffix_is_told(tmp_path: Path) -> None:
+def test_another_suffix_is_reported(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r'unknown kind of figure "\.jpg"; expected \.svg or \.png'):
         spread(tmp_path / "a.jpg")
 
 
 def test_a_figure_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
-    """A folder stands where the file should: the rename at the end fails."""
+    """A folder is in place of the file: the rename at the end fails."""
     (tmp_path / "a.svg").mkdir()
     with pytest.raises(OutputError, match=r"a\.svg: could not be written: .*Choose another path"):
         spread(tmp_path / "a.svg")
@@ -303,7 +303,7 @@ def fresh(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_without_matplotlib_the_line_to_run_is_told(tmp_path: Path) -> None:
+def test_without_matplotlib_the_line_to_run_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.svg"
     said = fresh(f"""
 import sys

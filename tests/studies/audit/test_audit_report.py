@@ -34,7 +34,7 @@ def test_counts_come_before_the_documents() -> None:
     assert "audit of t: 1 text read differently by its pipelines" in lines
 
 
-def test_all_documents_are_shown_when_asked() -> None:
+def test_all_documents_are_shown_on_request() -> None:
     lines = list(audit_lines([AUDIT], None))
     assert [line.partition(":")[0] for line in lines if line.startswith("  document")] == [
         "  document 0",

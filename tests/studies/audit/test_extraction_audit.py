@@ -98,7 +98,7 @@ def test_a_task_without_extraction_has_no_audit() -> None:
 @pytest.mark.parametrize(
     ("one", "other"), [("(B)", "b."), ("$1,000", "1000.0"), ("50%", "50"), ("New  York", "new york")]
 )
-def test_the_same_answer_in_another_form_is_no_disagreement(one: str, other: str) -> None:
+def test_the_same_answer_in_another_form_is_not_a_disagreement(one: str, other: str) -> None:
     assert comparable(one) == comparable(other)
 
 

@@ -33,7 +33,7 @@ def texts(path: Path) -> list[str]:
 
 
 def answer(request: Request) -> float | str:
-    """Sure of the first choice, whatever is asked."""
+    """Confident in the first choice of every question."""
     return -0.1 * len(str(request.continuation)) if isinstance(request, Loglikelihood) else "12"
 
 

@@ -1,4 +1,4 @@
-"""`compare` on recorded runs loads records, statistics and reports, and nothing that builds or asks."""
+"""`compare` on recorded runs loads records, statistics and reports, and nothing that builds or executes requests."""
 
 from __future__ import annotations
 

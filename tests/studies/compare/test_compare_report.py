@@ -71,7 +71,7 @@ def test_names_cannot_break_the_xml() -> None:
     assert suite[0].get("name") == 'b against a<b> & "c"\ufffd\ufffd[31m|\ufffd'
 
 
-def test_junit_tells_what_was_left_out() -> None:
+def test_junit_reports_what_was_left_out() -> None:
     suite = ElementTree.fromstring(comparison_junit(made(), False))
     assert suite.findtext("system-out") == "a note"
 
@@ -172,14 +172,14 @@ def test_a_table_without_letters_says_so() -> None:
         assert message in comparison_text(replace(made(), tables=(table,)))
 
 
-def test_a_sentence_that_the_verdict_goes_on_from_stands_once() -> None:
+def test_a_sentence_that_the_verdict_continues_occurs_once() -> None:
     own = made()
     over = OverallScore("a", "b", ("t", "u"), own.pairs[0].difference, 0.5, 0.5, "none", "Over 2 tasks, nothing.")
     found = replace(own, overall=(over,), verdict="Over 2 tasks, nothing; 1 of 2 single comparisons differs.")
     assert comparison_text(found).count("Over 2 tasks") == 1
 
 
-def test_errors_with_and_without_pairing_stand_beside_their_correlation() -> None:
+def test_errors_with_and_without_pairing_are_next_to_their_correlation() -> None:
     found = made()
     pair = replace(found.pairs[0], unpaired=0.14, correlation=0.49, needed=900, needed_to_detect=1234)
     lines = comparison_text(replace(found, pairs=(pair,))).split("\n")

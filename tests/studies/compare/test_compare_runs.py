@@ -321,9 +321,7 @@ def test_several_tasks_and_a_mean_over_them(run: Run, versus: Versus) -> None:
     )
 
 
-def test_ways_of_asking_are_no_more_documents_in_the_table_over_all(
-    run: Run, versus: Versus, write_task: Write
-) -> None:
+def test_variants_are_no_more_documents_in_the_table_over_all(run: Run, versus: Versus, write_task: Write) -> None:
     """Two prompts that are answered alike: the mean over both has the error of one."""
     write_task(prompts="[{name: told, text: 'Tell: {{q}}'}, {name: asked, text: '{{q}}'}]")
     found = versus(*(run(count, name) for count, name in ((2, "a"), (6, "b"), (10, "c"))))
@@ -334,7 +332,7 @@ def test_ways_of_asking_are_no_more_documents_in_the_table_over_all(
     )
 
 
-def test_tasks_of_one_run_only_are_told(run: Run, versus: Versus) -> None:
+def test_tasks_of_one_run_only_are_reported(run: Run, versus: Versus) -> None:
     found = versus(run(2, "a", ["odd", "other"]), run(10, "b"))
     assert [pair.task for pair in found.pairs] == ["odd"]
     assert found.notices == ("other: b did not run it",)
@@ -390,7 +388,7 @@ def test_of_several_filters_the_first_is_compared_and_the_others_are_reported(
     assert found.notices == ("odd: exact_match,one is compared; also reported: exact_match,two",)
 
 
-def test_one_refusal_is_told_once(run: Run, versus: Versus) -> None:
+def test_one_refusal_is_reported_once(run: Run, versus: Versus) -> None:
     runs = run(4, "a"), run(4, "a", num_fewshot=2)
     with pytest.raises(DataError) as refused:
         versus(*runs, metrics=["all"])
@@ -501,13 +499,15 @@ def test_metrics_without_values_of_documents_have_no_flips(run: Run, versus: Ver
         ({"detect": -5.0}, "--detect: -5 on odd, acc"),
     ],
 )
-def test_wishes_that_mean_nothing_are_told(run: Run, versus: Versus, options: dict[str, Any], message: str) -> None:
+def test_options_that_mean_nothing_are_reported(
+    run: Run, versus: Versus, options: dict[str, Any], message: str
+) -> None:
     runs = run(2, "a"), run(10, "b")
     with pytest.raises(UserError, match=message):
         versus(*runs, **options)
 
 
-def test_runs_that_mean_nothing_are_told(run: Run, versus: Versus) -> None:
+def test_runs_that_mean_nothing_are_reported(run: Run, versus: Versus) -> None:
     name = run(2, "a")
     with pytest.raises(UserError, match="is named twice"):
         versus(name, name)
@@ -521,7 +521,7 @@ def test_runs_that_mean_nothing_are_told(run: Run, versus: Versus) -> None:
         versus(name, f"{name}@odt")
 
 
-def test_an_unfinished_run_is_told(run: Run, versus: Versus, tmp_path: Path) -> None:
+def test_an_unfinished_run_is_reported(run: Run, versus: Versus, tmp_path: Path) -> None:
     runs = run(2, "a"), run(10, "b")
     with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
         connection.execute("UPDATE runs SET status = 'interrupted', summary = NULL WHERE id = ?", (runs[0],))
@@ -548,7 +548,7 @@ def test_documents_that_a_stopped_run_did_not_get_to_have_not_failed(
     assert f"{SIZE - pair.n} documents of b have no answer: too many" in " ".join(pair.remarks)
 
 
-def test_a_run_that_stopped_by_its_scores_is_remarked(run: Run, versus: Versus) -> None:
+def test_a_run_that_stopped_by_its_scores_gets_a_note(run: Run, versus: Versus) -> None:
     base = run(0, "a")
     (pair,) = versus(base, run(SIZE, "b", until_decided=base)).pairs
     assert "b stopped early (--until_decided)" in " ".join(pair.remarks)
@@ -596,7 +596,7 @@ def test_another_aggregation_is_refused_even_by_force(tmp_path: Path) -> None:
         compare(*names, store=tmp_path / "s.db", force=True)
 
 
-def test_answers_that_were_only_recorded_are_told(tmp_path: Path) -> None:
+def test_answers_that_were_only_recorded_are_reported(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
         names = [recorded(store, name, [1.0, 2.0], "bypass") for name in "ab"]
     with pytest.raises(DataError, match="t, m: cannot be compared: answers were recorded without being scored"):
@@ -653,8 +653,8 @@ def test_keeping_ten_thousand_documents_takes_milliseconds(tmp_path: Path) -> No
     assert best < 0.05
 
 
-def test_picks_agree_where_they_can_be_read(run: Run, versus: Versus, folder: Path) -> None:
-    """a picks wrong from document 2 on, b from 10 on: on 4 documents both pick alike."""
+def test_predictions_agree_where_they_can_be_read(run: Run, versus: Versus, folder: Path) -> None:
+    """a is wrong from document 2 on, b from 10 on: on 4 documents both predict the same."""
     runs = run(2, "a"), run(10, "b")
     (pair,) = versus(*runs, picks=True).pairs
     assert pair.picks is not None and pair.agreement is not None
@@ -670,7 +670,7 @@ def test_picks_agree_where_they_can_be_read(run: Run, versus: Versus, folder: Pa
     assert pair.picks is None and "predictions cannot be compared" in pair.remarks[-1]
 
 
-def test_picks_in_other_orders_are_those_of_the_documents(run: Run, versus: Versus) -> None:
+def test_predictions_in_other_orders_are_those_of_the_documents(run: Run, versus: Versus) -> None:
     """The model knows no letters and takes the first of two choices: another one in the other order."""
     task = "odd@letters"
     name = run(12, "a", task, orders=2)
@@ -679,7 +679,7 @@ def test_picks_in_other_orders_are_those_of_the_documents(run: Run, versus: Vers
     assert pair.picks is not None and (pair.picks.equal, pair.picks.kappa.n) == (0.0, 12)
 
 
-def test_written_answers_without_choices_have_no_picks(run: Run, versus: Versus, write_task: Write) -> None:
+def test_written_answers_without_choices_have_no_predictions(run: Run, versus: Versus, write_task: Write) -> None:
     write_task(
         output_type="generate_until",
         doc_to_choice="null",

@@ -40,7 +40,7 @@ def test_the_text_has_scores_flips_causes_and_an_end() -> None:
     ]
 
 
-def test_evidence_stands_in_a_code_block_of_the_page() -> None:
+def test_evidence_is_in_a_code_block_of_the_page() -> None:
     page = explanation_markdown(BOTH)
     assert page.startswith("# run r1 (m1) and run r2 (m2)\n\n## odd\n")
     assert "prompts: one differs\n\n```diff\n-a·b⏎\n+a\n```\n" in page

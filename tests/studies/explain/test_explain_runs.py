@@ -1,4 +1,4 @@
-"""Why two numbers differ: each test changes one thing, and that one is named and no other."""
+"""Why two numbers differ: each test changes one thing, and only that is named."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_another_model_is_named(run: Run, why: Why) -> None:
     assert task.conclusion == "The scores are equal, but these differ: the model."
 
 
-def test_numerics_are_told_from_another_network(run: Run, why: Why) -> None:
+def test_numerics_are_distinguished_from_another_network(run: Run, why: Why) -> None:
     def nudged(request: Request) -> Logprob:
         total = likelihood(str(request.prompt), request.continuation)  # type: ignore[union-attr]
         return Logprob(-9.25 if total == -9.0 else -1.25 if total == -2.0 else total, 1, False)
@@ -170,7 +170,7 @@ def test_documents_are_paired_by_their_content(run: Run, why: Why) -> None:
     assert (task.common, task.better, task.worse, task.causes[0].points) == (2, 0, 0, 0.5)
 
 
-def test_data_that_changed_since_is_told_from_the_records(run: Run, why: Why, folder: Path) -> None:
+def test_data_that_changed_since_is_reported_from_the_records(run: Run, why: Why, folder: Path) -> None:
     first = run()
     (folder / "odd.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[:3]))
     task = why(first, run())
@@ -280,7 +280,7 @@ def test_of_two_causes_the_larger_is_named(run: Run, why: Why, write_task: Write
     assert task.conclusion == "The largest cause is the metric: +50.00 points of +50.00 points."
 
 
-def test_what_cannot_be_told_apart_is_named_together(run: Run, why: Why, write_task: Write) -> None:
+def test_what_cannot_be_distinguished_is_named_together(run: Run, why: Why, write_task: Write) -> None:
     write_task(task="even", doc_to_text="'{{q}} '")
     other = ScriptedModel(lambda request: -1.0, name="other")
     task = why(run(), run("even", other))
@@ -312,7 +312,7 @@ def test_another_extraction_is_shown_with_its_share(run: Run, why: Why, tmp_path
     assert task.causes[0].points == -1.0
 
 
-def test_a_rescored_run_that_asks_more_asks_the_same(run: Run, why: Why, tmp_path: Path) -> None:
+def test_a_rescored_run_with_further_requests_has_the_same_ones(run: Run, why: Why, tmp_path: Path) -> None:
     first = run()
     model = ScriptedModel(answer)
     settings: dict[str, Any] = {"complete": True, "model": model, "store": tmp_path / "s.db"}
@@ -320,7 +320,7 @@ def test_a_rescored_run_that_asks_more_asks_the_same(run: Run, why: Why, tmp_pat
     assert kinds(why(first, second)) == ["normalisation"]
 
 
-def test_another_environment_is_a_remark_where_answers_are_shared(run: Run, why: Why, tmp_path: Path) -> None:
+def test_another_environment_is_a_note_where_answers_are_shared(run: Run, why: Why, tmp_path: Path) -> None:
     first, second = run(), run(model=Weighed(answer))
     third = run()
     with Store(tmp_path / "s.db") as store:
@@ -334,7 +334,7 @@ def test_another_environment_is_a_remark_where_answers_are_shared(run: Run, why:
     assert kinds(other) == ["model", "environment"]
 
 
-def test_a_score_that_the_answers_do_not_give_any_more_is_told(run: Run, why: Why, tmp_path: Path) -> None:
+def test_a_score_that_the_answers_do_not_give_any_more_is_reported(run: Run, why: Why, tmp_path: Path) -> None:
     first, second = run(), run()
     with Store(tmp_path / "s.db") as store:
         record = store.runs.get(first)

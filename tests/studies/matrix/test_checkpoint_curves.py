@@ -53,7 +53,7 @@ def labels(figure: str) -> list[str]:
     return [text.text or "" for text in root.findall(f"{SVG}text")]
 
 
-def test_marks_stand_at_round_numbers() -> None:
+def test_marks_are_at_round_numbers() -> None:
     figure = curves(made({"a": 0.5, "b": 0.9}, {"a": 0.0, "b": 20.0}))["t<&>"]
     assert labels(figure)[1:10] == ["40 %", "60 %", "80 %", "100 %", "0", "5", "10", "15", "20"]
     figure = curves(made({"a": 0.5, "b": 0.9}, {"a": 3.0, "b": 3000.0}))["t<&>"]
@@ -77,7 +77,7 @@ def test_perplexities_far_apart_are_on_a_logarithmic_scale() -> None:
     )  # type: ignore[union-attr]
 
 
-def test_one_checkpoint_is_no_curve() -> None:
+def test_one_checkpoint_is_not_a_curve() -> None:
     assert curves(made({"a": 0.5, "b": 0.6}, {"a": 1.0})) == {}
 
 

@@ -31,19 +31,19 @@ def test_models_without_a_common_metric_have_columns_of_their_own() -> None:
     assert names(ways("acc", "acc_norm"), ways("acc_norm"), ways("acc")) == ["acc", "acc_norm"]
 
 
-def test_a_wish_goes_before_what_more_models_have() -> None:
+def test_a_requested_metric_precedes_one_that_more_models_have() -> None:
     models = ways("acc", "acc_norm"), ways("acc", "acc_norm"), ways("acc")
     assert names(*models, requested=("acc_norm",)) == ["acc_norm"]
     assert names(*models, requested=("acc_norm", "acc")) == ["acc_norm", "acc"]
     assert names(*models, requested=("mcc",)) == ["acc"]
 
 
-def test_pipelines_of_one_metric_are_told_apart() -> None:
+def test_pipelines_of_one_metric_are_distinguished() -> None:
     read, plain = [("exact_match", "strict"), ("exact_match", "flexible")], ways("exact_match")
     assert choose_metrics([read, plain], ["exact_match"]) == [("exact_match", "strict"), ("exact_match", "none")]
 
 
-def test_a_model_without_the_wished_metric_is_a_gap_that_names_what_it_has() -> None:
+def test_a_model_without_the_requested_metric_is_a_gap_that_names_what_it_has() -> None:
     found = shown_cells(["t"], [cell("a", "acc"), cell("a", "acc_norm"), cell("b", "acc")], ["acc_norm"])
     assert [(item.model, item.metric) for item in found.cells] == [("a", "acc_norm")]
     (gap,) = found.gaps

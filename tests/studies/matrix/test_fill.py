@@ -1,4 +1,4 @@
-"""A matrix from models and tasks to cells: what is asked, what survives, and what is said of gaps."""
+"""A matrix from models and tasks to cells: the requests, what survives, and the reasons for gaps."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_metric_may_be_chosen() -> None:
 
 
 def labelled(text: str, metrics: str, folder: Path) -> None:
-    """A task of two labels that prompts and heads can be asked; head and decoder keep what they can of the metrics."""
+    """A task of two labels for prompts and heads; each reports the metrics that it supports."""
     (folder / "t.jsonl").write_text('{"text": "good", "label": 1}\n{"text": "bad", "label": 0}\n' * 4)
     (folder / f"{text}.yaml").write_text(
         f"task: {text}\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: t.jsonl}}}}\ntest_split: test\n"
@@ -92,7 +92,7 @@ def families() -> list[ScriptedModel]:
     return [ScriptedModel(lambda request: -1.0, "decoder"), head]
 
 
-def test_a_model_without_the_wished_metric_has_an_empty_cell_and_no_other_metric(tmp_path: Path) -> None:
+def test_a_model_without_the_requested_metric_has_an_empty_cell_and_no_other_metric(tmp_path: Path) -> None:
     """The head has acc alone, which is not put under acc_norm, nor in a mean, win rate or correlation with it."""
     labelled("t", "acc acc_norm", tmp_path)
     settings = {"include_path": str(tmp_path), "store": ":memory:", "bootstrap_iters": 0}
@@ -139,14 +139,14 @@ def test_a_group_over_other_tasks_is_not_compared(tmp_path: Path) -> None:
     assert matrix.rankings == ()
 
 
-def test_a_misspelt_metric_is_an_error_before_anything_is_asked() -> None:
+def test_a_misspelt_metric_is_an_error_before_the_first_request() -> None:
     model = ScriptedModel(knows)
     with pytest.raises(UserError, match=r'no task reports "acc_nrom" \(did you mean "acc_norm"'):
         evaluate_matrix(model, toy_choice_task(4), metric="acc_nrom", store=":memory:")
     assert model.asked == []
 
 
-def test_only_missing_cells_are_asked(tmp_path: Path) -> None:
+def test_only_missing_cells_are_evaluated(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     one, other = ScriptedModel(knows, "one"), ScriptedModel(first, "other")
     evaluate_matrix(one, toy_choice_task(4), store=store, bootstrap_iters=0)
@@ -257,7 +257,7 @@ def test_a_task_that_keeps_its_number_of_examples_is_named() -> None:
 
 
 def test_notices_name_the_models_that_they_are_about() -> None:
-    """Both were asked in part; only the second fails, on the choices of document 1."""
+    """Both were evaluated in part; only the second fails, on the choices of document 1."""
 
     def fails(request: Request) -> float | str | Failure:
         return Failure("too_long", "9 tokens") if "What is 1 + 3?" in str(request) else knows(request)
@@ -291,7 +291,7 @@ def test_clusters_of_a_groups_tasks_are_not_mixed() -> None:
     assert names == {f"demo_arithmetic_{digits}d" for digits in (2, 3, 4, 5)}
 
 
-def test_ways_of_asking_share_their_clusters_and_documents() -> None:
+def test_variants_share_their_clusters_and_documents() -> None:
     """Two orders of the 120 demo questions: over all columns there are 12 subjects still, and 120 documents."""
     settings = {"store": ":memory:", "orders": 2, "style": "letters", "bootstrap_iters": 0}
     whole = evaluate_matrix(["ngram", "dummy"], ["demo_questions"], cluster="subject", **settings)
@@ -302,8 +302,8 @@ def test_ways_of_asking_share_their_clusters_and_documents() -> None:
     assert {cell.documents for cell in alone} == {tuple(f"demo_questions#{place}" for place in range(120))}
 
 
-def test_ways_of_asking_in_one_column_are_one_cluster_per_document(tmp_path: Path) -> None:
-    """A group over two prompts of a task: four documents are asked twice, and are still four."""
+def test_variants_in_one_column_are_one_cluster_per_document(tmp_path: Path) -> None:
+    """A group over two prompts of a task: four documents are evaluated twice, and are still four."""
     rows = "\n".join(f'{{"q": "thing{place}"}}' for place in range(4))
     (tmp_path / "test.jsonl").write_text(rows + "\n")
     (tmp_path / "things.yaml").write_text(

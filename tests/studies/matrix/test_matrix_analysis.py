@@ -62,7 +62,7 @@ def test_standings_by_hand() -> None:
     assert (a.win_rate, b.win_rate) == (Average(0.5, ("x", "y", "text")), Average(0.5, ("x", "y", "text")))
 
 
-def test_models_share_a_rank_until_the_data_tells_them_apart() -> None:
+def test_models_share_a_rank_until_the_data_separates_them() -> None:
     """Six wins without a loss: p = 2/64, the smallest of three, so 6/64 after Holm; nine: 2/512, so 6/512."""
     six = made(cell("a", "x", [1] * 6), cell("b", "x", [1] * 6), cell("c", "x", [0] * 6))
     nine = made(cell("a", "x", [1] * 9), cell("b", "x", [1] * 9), cell("c", "x", [0] * 9))
@@ -98,7 +98,7 @@ def test_less_is_better_where_the_column_says_so() -> None:
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=30, max_size=30), min_size=2, max_size=5))
-def test_ranks_of_models_that_no_test_tells_apart_overlap(rows: list[list[bool]]) -> None:
+def test_ranks_of_models_that_no_test_separates_overlap(rows: list[list[bool]]) -> None:
     """In the columns and over all of them; and a model with the first rank alone beats every other."""
     cells = [cell(f"m{row}", task, list(map(float, values))) for row, values in enumerate(rows) for task in "xy"]
     for ranking in made(*cells).rankings:
@@ -240,7 +240,7 @@ def test_correlations_between_models_are_over_columns() -> None:
 
 
 def test_two_models_have_no_correlation() -> None:
-    """Two points lie on a line whatever they are: n is told, and nothing else."""
+    """Two points are always on a line: only n is reported."""
     cells = [cell(model, task, [1] * n + [0] * (4 - n)) for model, n in (("a", 1), ("b", 3)) for task in "xy"]
     (link,) = made(*cells).task_correlations
     assert (link.spearman, link.kendall) == (Correlation(None, None, 2, "none"),) * 2
@@ -267,7 +267,7 @@ def test_a_task_on_which_all_are_equal_has_no_correlation() -> None:
     assert (link.spearman.value, link.spearman.p, link.spearman.n) == (None, None, 3)
 
 
-def test_a_document_that_failed_in_one_way_of_asking_does_not_shift_the_others() -> None:
+def test_a_document_that_failed_in_one_variant_does_not_shift_the_others() -> None:
     """The last of four failed in one way, the first in the other: four signs turn, 2/2^4, each with its document."""
 
     def asked(model: str, task: str, first: int) -> MatrixCell:

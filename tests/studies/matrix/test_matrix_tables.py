@@ -68,7 +68,7 @@ def test_scores_with_errors_and_chance(matrix: Matrix) -> None:
     assert found.notes == ("Not in percent: text (word_perplexity).",)
 
 
-def test_failed_documents_stand_below_scores_and_means(matrix: Matrix) -> None:
+def test_failed_documents_are_below_scores_and_means(matrix: Matrix) -> None:
     """Ten of fifteen are scored, all of them right; the mean over both tasks is 95 %, or less."""
     cells = [replace(matrix.cells[0], bounds=FailureBounds(5, 10 / 15, 1.0)), *matrix.cells[1:]]
     found = make_matrix(matrix.models, ["x", "y", "text"], cells, matrix.gaps, (), (), seed=1)
@@ -123,7 +123,7 @@ def test_averages_say_over_how_many_and_which_tasks(matrix: Matrix) -> None:
     )
 
 
-def test_the_averages_of_few_models_stand_side_by_side(matrix: Matrix) -> None:
+def test_the_averages_of_few_models_are_side_by_side(matrix: Matrix) -> None:
     models = [f"m{place}" for place in range(9)]
     many = make_matrix(models, ["x"], [cell(model, "x", 5) for model in models], (), (), (), seed=1)
     assert table(matrix, "Over all").headings == ("Model", "good", "fair", ODD)
@@ -177,7 +177,7 @@ def test_a_task_with_two_metrics_has_two_columns(split: Matrix) -> None:
     assert table(split, "Ranks").headings == ("Model", "x (acc)", "y")
 
 
-def test_files_tell_the_columns_of_one_task_apart(split: Matrix) -> None:
+def test_files_distinguish_the_columns_of_one_task(split: Matrix) -> None:
     rows = list(csv.DictReader(io.StringIO(csv_text(split))))
     assert [(row["model"], row["metric"]) for row in rows if row["task"] == "x"] == [
         ("a", "acc"),
@@ -201,7 +201,7 @@ def test_a_metric_without_direction_is_in_no_win_rate() -> None:
 
 
 def test_ranks_have_letters(matrix: Matrix) -> None:
-    """x: 10 wins, and 5 wins twice without a loss, 2/32 times 2 after Holm: only the ends are told apart."""
+    """x: 10 wins, and 5 wins twice without a loss, 2/32 times 2 after Holm: only the ends differ significantly."""
     found = table(matrix, "Ranks")
     assert found.headings == ("Model", "x", "y")
     assert [row[1:] for row in found.rows] == [("1–2 a", "1–3 a"), ("1–3 ab", "1–3 a"), ("2–3 b", "1–3 a")]
@@ -280,7 +280,7 @@ def test_latex_is_escaped(matrix: Matrix) -> None:
         assert {len(re.findall(r"(?<!\\)&", line)) + 1 for line in lines} == {len(tabular[0])}
 
 
-def test_the_page_is_well_formed_and_stands_alone(matrix: Matrix) -> None:
+def test_the_page_is_well_formed_and_self_contained(matrix: Matrix) -> None:
     text = page(matrix)
     root = ElementTree.fromstring(text.removeprefix("<!DOCTYPE html>\n"))
     assert len(root.findall(".//table")) == len(sections(matrix))
@@ -307,7 +307,7 @@ def test_too_few_models_are_muted_and_not_painted(split: Matrix) -> None:
     assert cells and all('class="soft"' in own and "background" not in own for own in cells)
 
 
-def test_shades_tell_scores_and_not_places(matrix: Matrix) -> None:
+def test_shades_show_scores_and_not_ranks(matrix: Matrix) -> None:
     shades = heat_tables(matrix)[0].shades
     assert [row[0] for row in shades] == [1.0, 0.5, 0.0, None]
     assert [row[1] for row in shades] == [0.9, 0.8, 0.7, None], "the score itself: no model of a task is its brightest"

@@ -63,7 +63,7 @@ def made(folder: Path, *models: ScriptedModel, tasks: str = "heavy", **settings:
     return study_methods(given, tasks, store=":memory:", include_path=str(folder), **settings)  # type: ignore[arg-type]
 
 
-def test_every_method_picks_what_its_rule_says(folder: Path) -> None:
+def test_every_method_predicts_what_its_rule_says(folder: Path) -> None:
     """By hand, per choice: raw −2, −4, −3; by token −2, −1, −1.5; by character and byte −1, −0.5, −0.25; by
     delimiter and choice −2/3, −4/9, −3/13; mutual information −1, 1, −1; with the phrase −0.5, −2, 1.5;
     whole prompt of 10 tokens −22/11, −24/14, −23/12."""
@@ -88,7 +88,7 @@ def test_hits_follow_the_right_choices(folder: Path) -> None:
     assert study.chances == {"heavy": pytest.approx(1 / 3)}
 
 
-def test_styles_are_asked_in_one_run_and_share_documents(folder: Path) -> None:
+def test_styles_are_evaluated_in_one_run_and_share_documents(folder: Path) -> None:
     study = made(folder, styles=["own", "cloze", "letters"], methods=["raw"])
     assert study.styles == ("own", "cloze", "letters")
     assert {(cell.style, cell.documents) for cell in study.cells} == {
@@ -99,13 +99,13 @@ def test_styles_are_asked_in_one_run_and_share_documents(folder: Path) -> None:
     assert study.questions["heavy#0"].lengths == (2, 8, 12)
 
 
-def test_a_style_that_equals_the_task_is_not_asked_twice(folder: Path) -> None:
+def test_a_style_that_equals_the_task_is_not_requested_twice(folder: Path) -> None:
     model = ScriptedModel(likelihoods)
     made(folder, model, styles=["own", "cloze"], methods=["raw"])
     assert len(model.asked) == 2 * 3
 
 
-def test_only_what_the_methods_need_is_asked(folder: Path) -> None:
+def test_only_what_the_methods_need_is_requested(folder: Path) -> None:
     counts: dict[str, int] = {}
     for methods in (["raw"], ["raw", "token", "character", "byte"], ["mutual"], ["mutual-phrase"], ["opencompass"]):
         model = ScriptedModel(likelihoods)
@@ -127,7 +127,7 @@ def test_a_written_answer_is_read_by_each_pipeline(folder: Path) -> None:
     }
 
 
-def test_an_answer_outside_the_choices_picks_none(folder: Path) -> None:
+def test_an_answer_outside_the_choices_predicts_none(folder: Path) -> None:
     model = ScriptedModel(
         lambda request: "The answer is B." if isinstance(request, Generation) else likelihoods(request)
     )
@@ -142,7 +142,7 @@ def test_an_answer_outside_the_choices_picks_none(folder: Path) -> None:
 
 
 def by_choice(request: Request) -> Logprob:
-    """Prefers the first letter, whatever it stands for."""
+    """Prefers the first letter, for any choice."""
     assert isinstance(request, Loglikelihood)
     return Logprob(-float(ord(request.continuation.strip()[0])), 1, False)
 
@@ -183,7 +183,7 @@ def test_a_group_is_one_unit_over_all_its_documents(folder: Path) -> None:
     ]
 
 
-def test_units_stand_in_the_order_of_the_run(folder: Path) -> None:
+def test_units_are_in_the_order_of_the_run(folder: Path) -> None:
     text = (folder / "heavy.yaml").read_text()
     (folder / "alone.yaml").write_text(text.replace("task: heavy", "task: alone"))
     assert made(folder, tasks="alone,both", methods=["raw"]).tasks == ("alone", "both")
@@ -199,7 +199,7 @@ def test_failed_documents_are_left_out_of_every_method(folder: Path) -> None:
     assert {cell.documents for cell in study.cells} == {("heavy#0",)}
 
 
-def test_models_of_one_name_are_told_apart(folder: Path) -> None:
+def test_models_of_one_name_are_distinguished(folder: Path) -> None:
     study = made(folder, ScriptedModel(likelihoods), ScriptedModel(likelihoods), methods=["raw"])
     assert study.models == ("scripted", "scripted (2)")
 
@@ -227,7 +227,7 @@ def test_a_python_task_is_studied_as_it_is() -> None:
         ({"like": "olmes"}, ["--like: a profile has one style and method"]),
     ],
 )
-def test_wrong_wishes_are_told_before_anything_runs(
+def test_wrong_options_are_reported_before_anything_runs(
     folder: Path, settings: dict[str, object], words: list[str]
 ) -> None:
     model = ScriptedModel(likelihoods)
@@ -237,7 +237,7 @@ def test_wrong_wishes_are_told_before_anything_runs(
     assert model.asked == []
 
 
-def test_tasks_without_choices_are_told() -> None:
+def test_tasks_without_choices_are_reported() -> None:
     with pytest.raises(UserError, match="none of the tasks has choices"):
         study_methods(ScriptedModel(lambda request: "1"), toy_generation_task(3), store=":memory:")
 

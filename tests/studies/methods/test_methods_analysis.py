@@ -40,7 +40,7 @@ def test_cochrans_q_of_a_spread_by_hand() -> None:
     assert found.p == pytest.approx(2.718281828459045 ** (-7 / 3))
 
 
-def test_a_spread_stands_beside_what_sampling_alone_gives() -> None:
+def test_a_spread_is_next_to_what_sampling_alone_gives() -> None:
     """Three methods that guess on 60 documents: nothing to find, and the spread that there is stays within chance."""
     right = [place % 4 for place in range(60)]
     cells = [cell(f"m{step}", [place * step // 7 % 4 for place in range(60)], right) for step in (3, 5, 9)]
@@ -185,6 +185,6 @@ def test_lengths_are_compared_where_there_is_a_right_and_a_wrong_choice(
     assert question.compared_lengths == expected
 
 
-def test_places_picked_and_right() -> None:
+def test_places_predicted_and_right() -> None:
     (found,) = study.places([cell("strict", [0, 0, NO_PREDICTION, 2], RIGHT)], questions(RIGHT))
     assert (found.picked, found.right, found.none) == ((2, 0, 1), (2, 1, 1), 1)

@@ -57,7 +57,7 @@ def table(made: MethodsStudy, title: str) -> list[tuple[str, ...]]:
     return list(section.rows)
 
 
-def test_scores_stand_per_task_model_and_method_with_a_column_per_style() -> None:
+def test_scores_are_per_task_model_and_method_with_a_column_per_style() -> None:
     (section, *_) = sections(study("m", styles=("own", "letters")))
     assert section.headings == ("Task", "Model", "Method", "own", "letters", "n")
     assert section.rows[0] == ("t", "m", "raw", "100.0 [72.2, 100.0]", "100.0 [72.2, 100.0]", "10")
@@ -65,7 +65,7 @@ def test_scores_stand_per_task_model_and_method_with_a_column_per_style() -> Non
     assert section.notes == ("Picking at random: t 50.0",)
 
 
-def test_the_spread_is_told_in_points() -> None:
+def test_the_spread_is_reported_in_points() -> None:
     ((*head, by_chance, lowest, highest, p, n),) = table(study("m"), "Spread")
     assert (head, by_chance) == (["t", "m", "own", "100.0"], "0.0 (< 0.0)")
     assert (lowest, highest, p, n) == ("byte@own", "raw@own", "0.002", "10")
@@ -90,7 +90,7 @@ def test_changed_documents_are_counted_and_listed_up_to_a_number() -> None:
     assert (len(whole.rows), whole.notes) == (10, ())
 
 
-def test_a_ranking_that_turns_is_told_with_its_tests() -> None:
+def test_a_ranking_that_turns_is_reported_with_its_tests() -> None:
     (compared,) = [section for section in sections(study("a", "b")) if section.title.startswith("Models")]
     assert compared.rows[0] == ("t", "raw@own", "a − b", "100.0", "[24.8, 100.0]", "97.5 %", "0.004", "10")
     assert compared.notes == (
@@ -105,7 +105,7 @@ def test_one_model_has_no_ranking() -> None:
     assert not [title for title in titles if "Models compared" in title or "ranking" in title]
 
 
-def test_requests_are_told_beside_those_that_all_share() -> None:
+def test_requests_are_reported_next_to_those_that_all_share() -> None:
     rows = table(study("m"), "Distinct requests")
     assert rows == [("raw, token, character, byte", "20", "–"), ("mutual", "2", "+ 10.0 %")]
 
@@ -116,7 +116,7 @@ def test_markdown_has_a_table_for_every_section() -> None:
     assert "| t | a | raw | 100.0 [72.2, 100.0] | 10 |" in text
 
 
-def test_json_holds_every_pick_and_number() -> None:
+def test_json_has_every_prediction_and_number() -> None:
     data = json.loads(json.dumps(study_data(study("a", "b"))))
     assert data["cells"][0]["picks"] == RIGHT
     assert data["cells"][0]["estimate"]["value"] == 1.0

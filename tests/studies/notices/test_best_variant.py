@@ -1,4 +1,4 @@
-"""The best of several variants is told, never put in their place."""
+"""The best of several variants is reported, and never replaces them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_nothing_is_combined_without_scores(tmp_path: Path) -> None:
     assert not any("max(" in text for text in result.notices)
 
 
-def test_what_a_profile_leaves_out_is_told_before_the_run(tmp_path: Path) -> None:
+def test_what_a_profile_leaves_out_is_reported_before_the_run(tmp_path: Path) -> None:
     write(tmp_path)
     events: list[Event] = []
     evaluate("dummy", "arc_easy", store=":memory:", include_path=tmp_path, like="olmes", listener=events.append)
@@ -124,7 +124,7 @@ def test_what_a_profile_leaves_out_is_told_before_the_run(tmp_path: Path) -> Non
     assert message[0].startswith("olmes: known differences from the tool: ")
 
 
-def test_tasks_in_python_are_left_alone_and_told() -> None:
+def test_tasks_in_python_are_left_alone_and_reported() -> None:
     @assay.task("sums", rows=[{"a": 1, "b": 2}])
     def sums(row: dict[str, int]) -> assay.Complete:
         return assay.Complete(f"{row['a']} + {row['b']} =", f" {row['a'] + row['b']}")

@@ -1,4 +1,4 @@
-"""Options that have no effect on a task are said, for tasks of every make."""
+"""Options without effect on a task are reported, for every kind of task."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_two_different_tasks_of_one_name_are_refused(folder: Path) -> None:
     assert said([mine, mine, "sums", str(folder / "sums.yaml")], folder) == []
 
 
-def test_a_renamed_object_is_told_the_name_it_had(tmp_path: Path) -> None:
+def test_a_renamed_object_is_reported_with_its_earlier_name(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     evaluate(ScriptedModel(answer), asking("before"), store=store)
     with pytest.raises(DataError, match="asked before, and the tasks given are after.*each with the name it had"):

@@ -1,4 +1,4 @@
-"""Notices of a run: one line for the ways of asking a task that have the same to tell."""
+"""Notices of a run: one line for all variants of a task with the same notice."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def results(*unparsed: tuple[str, int]) -> list[TaskResult]:
     ]
 
 
-def test_one_way_of_asking_has_its_own_name() -> None:
+def test_one_variant_has_its_own_name() -> None:
     message = task_notices(results(("quiz#seed=1", 3), ("quiz#seed=2", 0), ("other", 2)))
     assert message == [
         "quiz#seed=1: no answer was found in 3 of 4 (number)",
@@ -48,7 +48,7 @@ def test_several_ways_are_one_line_with_the_range_of_their_numbers() -> None:
     assert message == ["quiz (3 variants): no answer was found in 2 to 3 of 4 (number)"]
 
 
-def test_it_is_told_where_some_ways_only_have_the_notice() -> None:
+def test_it_is_reported_if_only_some_variants_have_the_notice() -> None:
     message = task_notices(results(("quiz#seed=1", 3), ("quiz#seed=2", 0), ("quiz#seed=3", 3)))
     assert message == ["quiz (2 of 3 variants): no answer was found in 3 of 4 (number)"]
 
@@ -66,7 +66,7 @@ def test_a_group_says_which_tasks_its_score_leaves_out() -> None:
 
 
 def classified(says: Callable[[int], str], parent: str | None = None, n: int = 12) -> list[str]:
-    """The notices about documents of which every third is "no"; `says` gives the pick of each."""
+    """The notices about documents of which every third is "no"; `says` returns the prediction of each."""
     rows = [{"number": number} for number in range(n)]
 
     def ask(row: Any) -> Choose:
@@ -97,7 +97,7 @@ def test_a_trained_model_that_is_no_better_than_the_most_frequent_class_is_notic
     assert classified(lambda number: "no" if number % 3 == 0 else "yes", "parent") == []
 
 
-def test_one_class_is_told_by_the_tasks_first_metric() -> None:
+def test_one_class_is_reported_by_the_tasks_first_metric() -> None:
     """The likelier choice is "no", the likelier one by characters "maybe yes"."""
     rows = [{"number": number} for number in range(12)]
 

@@ -1,4 +1,4 @@
-"""Scores of redrawn sets: each as if the documents were there so often, and every metric that a run can report."""
+"""Scores of bootstrap samples: each as if its documents occurred that often, for every metric that a run can report."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def compare(
 
 
 @pytest.mark.parametrize("aggregation", VALUES)
-def test_a_redrawn_set_scores_as_its_documents_do(aggregation: str) -> None:
+def test_a_resampled_set_scores_as_its_documents_do(aggregation: str) -> None:
     if aggregation in ("bleu", "chrf"):
         pytest.importorskip("sacrebleu")
     values, rule = VALUES[aggregation], AGGREGATIONS[aggregation]
@@ -105,7 +105,7 @@ def test_auroc_is_compared_as_scikit_learn_computes_it() -> None:
     assert found.difference.stderr == pytest.approx(np.std(gaps), rel=0.05)
 
 
-def test_whole_clusters_are_redrawn() -> None:
+def test_whole_clusters_are_resampled() -> None:
     clusters = [f"c{place // 4}" for place in range(SIZE)]
     found = compare("matthews_corrcoef", LABELS, LABELS[::-1], clusters)
     assert (found.test, found.clusters, found.difference.method) == ("cluster-bootstrap", 6, "cluster-bootstrap")
@@ -113,7 +113,7 @@ def test_whole_clusters_are_redrawn() -> None:
 
 
 @pytest.mark.parametrize("aggregation", ["ece", "ece_adaptive"])
-def test_noise_of_one_system_is_no_difference_in_calibration(aggregation: str) -> None:
+def test_noise_of_one_system_is_not_a_difference_in_calibration(aggregation: str) -> None:
     """Both are calibrated; that with confidences near one half has the larger error by chance alone."""
     generator = np.random.default_rng(8)
     for n in (100, 300):
@@ -139,7 +139,7 @@ def test_a_large_difference_in_calibration_is_found() -> None:
     assert 0 < found.difference.low < found.difference.value
 
 
-def test_few_texts_cannot_show_a_difference_with_fewer_redrawn_sets() -> None:
+def test_few_texts_cannot_show_a_difference_with_fewer_resampled_sets() -> None:
     pytest.importorskip("sacrebleu")
     assert compare("bleu", TEXTS[:4], TEXTS[4:8]).detectable is None
 
@@ -160,7 +160,7 @@ def test_a_median_leaves_out_documents_without_a_number() -> None:
     assert (found.n, found.left_out, found.difference.value) == (4, (1, 1), 0.0)
 
 
-def test_many_pairs_are_redrawn_as_each_alone() -> None:
+def test_many_pairs_are_resampled_as_each_alone() -> None:
     generator = np.random.default_rng(8)
     entries = []
     for label in "abcd":

@@ -42,7 +42,7 @@ def test_outcomes_of_zero_and_one() -> None:
     assert found.detectable == pytest.approx(0.68985, abs=1e-5)
 
 
-def test_a_wished_difference_has_its_own_number_of_documents_beside_that_of_the_observed_one() -> None:
+def test_a_requested_difference_has_its_own_number_of_documents_besides_the_observed_one() -> None:
     found = compare(entry("a", FIRST), entry("b", SECOND), detect=0.1)
     # (1.95996·√0.4 + 0.84162·√(0.4 − 0.1²))²/0.1² + 1/0.1
     assert (found.needed, found.needed_to_detect) == (82, 322)
@@ -67,7 +67,7 @@ def test_the_standard_errors_with_and_without_pairing_belong_to_their_correlatio
     assert (same.correlation, compare(entry("a", [1.0]), entry("b", [0.0])).unpaired) == (None, None)
 
 
-def test_scores_of_all_documents_together_have_both_standard_errors_from_redrawn_sets() -> None:
+def test_scores_of_all_documents_together_have_both_standard_errors_from_resampled_sets() -> None:
     generator = random.Random(5)
     truth = [generator.randrange(2) for _ in range(80)]
     sides = [[(label, label if generator.random() < 0.8 else 1 - label) for label in truth] for _ in range(2)]
@@ -171,7 +171,7 @@ def test_measurements_agree_with_scipy() -> None:
     assert found.effect.low == pytest.approx(found.difference.low * found.effect.value / found.difference.value)
 
 
-def test_differences_that_only_rounding_tells_apart_are_equal() -> None:
+def test_differences_that_differ_only_by_rounding_are_equal() -> None:
     """An interval of no width would say that another document cannot differ otherwise."""
     one = [0.1 * place for place in range(20)]
     found = compare(entry("a", one), entry("b", [value + 0.5 for value in one]), margin=0.6)
@@ -184,12 +184,12 @@ def test_differences_that_only_rounding_tells_apart_are_equal() -> None:
     assert (two.difference.stderr, two.difference.low) == (None, None)
 
 
-def test_what_rounding_leaves_of_0_is_no_finding() -> None:
+def test_what_rounding_leaves_of_0_is_not_a_finding() -> None:
     found = compare(entry("a", [0.1 + 0.2] * 30), entry("b", [0.3] * 30))
     assert (found.wins, found.losses, found.p) == (0, 0, 1.0)
 
 
-def test_shares_are_told_by_the_values_and_not_by_their_means() -> None:
+def test_proportions_are_recognised_by_the_values_and_not_by_their_means() -> None:
     assert compare(entry("a", [0.5, 1.0]), entry("b", [0.0, 0.25])).is_share
     assert not compare(entry("a", [0.0, 1.0]), entry("b", [0.0, 1.5])).is_share
     assert not compare(entry("a", [0.5, 1.0]), entry("b", [0.0, 0.25]), False).is_share
@@ -216,7 +216,7 @@ def test_few_flips_do_not_make_a_small_difference_visible() -> None:
     assert won.needed == 7
 
 
-def test_many_pairs_whose_documents_stand_in_another_order_have_the_p_of_each_alone() -> None:
+def test_many_pairs_with_documents_in_another_order_have_the_p_of_each_alone() -> None:
     generator = random.Random(3)
     truth = [generator.random() for _ in range(10)]
     orders = [generator.sample(range(10), 10) for _ in range(4)]
@@ -237,7 +237,7 @@ def test_many_pairs_whose_documents_stand_in_another_order_have_the_p_of_each_al
     ]
 
 
-def test_bootstrap_of_means_redraws_each_system_once_and_agrees_with_its_interval() -> None:
+def test_bootstrap_of_means_resamples_each_system_once_and_agrees_with_its_interval() -> None:
     generator = random.Random(6)
     systems = [entry(str(place), [generator.gauss(place / 3, 1) for _ in range(50)]) for place in range(4)]
     matches = [match_documents(systems[0], other) for other in systems[1:]]
@@ -325,7 +325,7 @@ def test_perplexities_of_answers_flip_the_signs_of_log_likelihoods() -> None:
     )
 
 
-def test_sums_over_other_lengths_are_redrawn() -> None:
+def test_sums_over_other_lengths_are_resampled() -> None:
     values = [(-2.0, 1.0), (-6.0, 3.0), (-5.0, 2.0)]
     longer = [(total, length + 1) for total, length in values]
     found = compare(entry("a", values, "weighted_perplexity"), entry("b", longer, "weighted_perplexity"), False)
@@ -439,7 +439,7 @@ def test_outcomes_agree_beyond_chance() -> None:
     assert found.kappa.low is not None and found.kappa.low < 0.2
 
 
-def test_agreement_heeds_clusters() -> None:
+def test_agreement_accounts_for_clusters() -> None:
     clusters = tuple("aabbccddee")
     found = compare(entry("a", FIRST, clusters=clusters), entry("b", SECOND, clusters=clusters)).agreement
     assert found is not None

@@ -62,7 +62,7 @@ def test_one_task_has_no_mean() -> None:
     assert overall_scores(CompareOptions(), [column("0", {"base": BASE[0], "x": X[0]})]) == []
 
 
-def test_ways_of_asking_the_same_documents_are_no_more_documents() -> None:
+def test_variants_of_the_same_documents_are_no_more_documents() -> None:
     """A task in three seeds, always answered alike, says what one of them says."""
     base, x = [0, 0, 1, 0, 1, 0, 0, 1], [1, 1, 1, 0, 0, 1, 1, 1]
     names = ("t@asked#seed=1", "t@asked#seed=2", "t@told#seed=1")
@@ -73,8 +73,8 @@ def test_ways_of_asking_the_same_documents_are_no_more_documents() -> None:
     assert found.tasks == names
 
 
-def test_ways_of_asking_and_other_tasks_are_added_up() -> None:
-    """Gaps of 1, 0 and 0, 1 in two ways of asking are ½, ½; with a task of its own that has 1, 1."""
+def test_variants_and_other_tasks_are_added_up() -> None:
+    """Gaps of 1, 0 and 0, 1 in two variants are ½, ½; with another task that has 1, 1."""
     ways = [column(f"t#seed={place}", {"base": [0, 0], "x": own}) for place, own in ((1, [1, 0]), (2, [0, 1]))]
     (found,) = overall_scores(CompareOptions(), [*ways, column("u", {"base": [0, 0], "x": [1, 1]})])
     assert (found.difference.value, found.difference.n) == (pytest.approx((0.5 + 0.5 + 1) / 3), 4)
@@ -85,7 +85,7 @@ def test_ways_of_asking_and_other_tasks_are_added_up() -> None:
     assert found.verdict.startswith(message)
 
 
-def test_ways_of_asking_without_any_difference_keep_an_interval() -> None:
+def test_variants_without_any_difference_keep_an_interval() -> None:
     same = {"base": [1, 0, 1], "x": [1, 0, 1]}
     (found,) = overall_scores(CompareOptions(), [column(f"t#order={place}", same) for place in (1, 2)])
     alone = column("t", same)[0].score.difference
@@ -105,7 +105,7 @@ def asked(prompts: int, seeds: int, n: int, generator: np.random.Generator) -> l
 
 
 def test_prompts_are_a_sample_where_there_are_three_or_more() -> None:
-    """Issue 17: 13 of 25 equal models were told apart over four prompts."""
+    """Once, 13 of 25 equal models were declared different over four prompts."""
     generator = np.random.default_rng(1)
     found = [overall_scores(CompareOptions(), asked(4, 1, 200, generator))[0] for _ in range(25)]
     assert {score.test for score in found} == {"random-effects-t"}
@@ -136,7 +136,7 @@ def test_the_error_over_prompts_is_that_of_runs_variance() -> None:
     assert found.difference.high == pytest.approx(parts.mean + reach)
 
 
-def test_ways_of_asking_that_are_not_crossed_speak_for_themselves_alone() -> None:
+def test_variants_that_are_not_crossed_speak_for_themselves_alone() -> None:
     columns = asked(4, 2, 40, np.random.default_rng(4))[:-1]
     (found,) = overall_scores(CompareOptions(), columns)
     assert found.fixed == ("4 prompts of t", "2 seeds of t") and found.test == "sign-flip"

@@ -78,7 +78,7 @@ def test_without_a_direction_nothing_is_better() -> None:
     assert [item.outcome for item in reported(pair(-0.1, 0.0001, higher_is_better=None))] == ["lower"]
 
 
-def test_margins_are_told() -> None:
+def test_margins_are_reported() -> None:
     near = Margin(0.02, True, True, -0.01, 0.01)
     assert reported(pair(0.0, 1.0, margin=near))[0].verdict.endswith("; equivalent within ±2 points.")
     half = Margin(0.02, False, True, -0.01, 0.05)
@@ -111,7 +111,7 @@ def test_scores_that_are_no_numbers_are_named() -> None:
     assert unknown.verdict.endswith("the score of A is undefined and the score of B is undefined.")
 
 
-def test_systems_without_a_score_stand_last() -> None:
+def test_systems_without_a_score_come_last() -> None:
     labels, scores = ["A", "B", "C"], {"A": score(None), "B": score(0.7), "C": score(0.5)}
     pairs = [pair(None, None, first=one, second=two, higher_is_better=False) for one, two in ("AB", "AC", "BC")]
     found = ranking_table(labels, scores, reported(*pairs))
@@ -189,7 +189,7 @@ def test_the_conclusion_counts_findings() -> None:
     assert conclusion(many[1:], []) == "No difference beyond chance was found, of 2 comparisons."
 
 
-def test_a_level_other_than_that_of_the_interval_is_told() -> None:
+def test_a_level_other_than_that_of_the_interval_is_reported() -> None:
     (found,) = with_verdicts([pair(0.1, 0.15)], CompareOptions(alpha=0.2))
     assert found.verdict.endswith("more than chance explains at the 20 % level.")
 
@@ -202,7 +202,7 @@ def test_the_conclusion_does_not_count_what_could_not_be_tested() -> None:
     assert conclusion(lacking[1:], []) == "None of 2 comparisons could be tested."
 
 
-def test_findings_of_single_tasks_are_told_beside_all_tasks() -> None:
+def test_findings_of_single_tasks_are_reported_next_to_all_tasks() -> None:
     many = reported(pair(0.5, 1e-6), pair(-0.5, 1e-6), pair(0.0, 0.9))
     overall = OverallScore("A", "B", ("t", "u"), score(0.0), 1.0, 1.0, "none", "Over 2 tasks, nothing.")
     assert conclusion(many, [overall]) == (

@@ -1,4 +1,4 @@
-"""Runs that stop early: at the same document whatever happens in between, each task by itself, and told honestly."""
+"""Runs that stop early: at the same document whatever happens in between, each task independently."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_first_documents_are_the_nested_sample() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"limit": 50}, {"sample": 50}])
-def test_a_limit_or_a_sample_is_the_most_that_is_asked(settings: dict[str, Any]) -> None:
+def test_a_limit_or_a_sample_is_the_most_that_is_evaluated(settings: dict[str, Any]) -> None:
     asked = model(0.5)
     result = run(asked, until_se=0.01, **settings)
     stop = stop_of(result.tasks[0])
@@ -133,7 +133,7 @@ def test_equal_runs_are_not_decided(tmp_path: Path) -> None:
     assert "not decided whether it is better" in next(subsample_lines(result.tasks))
 
 
-def test_only_documents_of_the_other_run_are_asked(tmp_path: Path) -> None:
+def test_only_documents_of_the_other_run_are_evaluated(tmp_path: Path) -> None:
     run(model(0.5, "other", seed=2), store=tmp_path / "s.db", limit=100)
     asked = model(0.5)
     stop = stop_of(run(asked, store=tmp_path / "s.db", until_decided="last").tasks[0])
@@ -184,7 +184,7 @@ def test_a_killed_run_goes_on_and_stops_at_the_same_document(tmp_path: Path, aft
     assert len(asked) == len(set(asked)) == stop_of(expected.tasks[0]).documents
 
 
-def test_repeating_asks_nothing_and_says_the_same(tmp_path: Path) -> None:
+def test_repeating_requests_nothing_and_says_the_same(tmp_path: Path) -> None:
     first = run(model(0.97), store=tmp_path / "s.db", until_se=0.03)
     silent = model(0.97)
     second = run(silent, store=tmp_path / "s.db", until_se=0.03)
@@ -193,7 +193,7 @@ def test_repeating_asks_nothing_and_says_the_same(tmp_path: Path) -> None:
     assert (second.counts.known, second.counts.asked) == (first.counts.asked, 0)
 
 
-def test_the_record_tells_the_documents_and_can_be_read_again(tmp_path: Path) -> None:
+def test_the_record_reports_the_documents_and_can_be_read_again(tmp_path: Path) -> None:
     result = run(model(0.97), store=tmp_path / "s.db", until_se=0.03)
     ids = [item.document.id for item in result.tasks[0].answered]
     with Store(tmp_path / "s.db") as store:
@@ -224,7 +224,7 @@ def test_the_usual_interval_is_said_not_to_hold() -> None:
     assert result.tasks[0].subsample.whole == ()
 
 
-def test_the_first_documents_in_random_order_are_no_random_sample() -> None:
+def test_the_first_documents_in_random_order_are_not_a_random_sample() -> None:
     message = run(model(0.97), until_se=0.1, limit=100).notices
     assert any("(not a random sample): toy_generation" in notice for notice in message)
     assert not any("a random sample of" in notice for notice in message)
@@ -237,7 +237,7 @@ def test_documents_that_another_run_has_are_said_to_be_so(tmp_path: Path) -> Non
     assert not any("a random sample" in notice for notice in message)
 
 
-def test_a_task_asked_to_its_end_has_the_usual_interval() -> None:
+def test_a_task_evaluated_to_its_end_has_the_usual_interval() -> None:
     result = run(model(0.5), until_se=0.001)
     assert stop_of(result.tasks[0]).documents == SIZE
     assert not any("are not valid" in notice for notice in result.notices)
@@ -254,7 +254,7 @@ def test_failed_documents_are_passed_over() -> None:
     assert result.counts.failed == 3
 
 
-def test_tasks_that_no_rule_fits_are_refused_before_asking() -> None:
+def test_tasks_that_no_rule_fits_are_refused_before_the_first_request() -> None:
     texts = ScriptedModel(lambda request: -1.0)
     with pytest.raises(UserError, match=r"none of its metrics \(word_perplexity"):
         run(texts, toy_perplexity_task(50), until_se=0.05)
@@ -278,7 +278,7 @@ def test_the_other_run_must_have_the_metric_and_the_documents(tmp_path: Path) ->
         run(model(0.5), store=tmp_path / "s.db", until_decided="last")
 
 
-def test_ways_of_asking_that_stop_apart_are_told_and_read_again_apart(tmp_path: Path) -> None:
+def test_variants_that_stop_apart_are_reported_and_read_again_apart(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"orders": 4, "until_se": 0.064, "bootstrap_iters": 0}
     result = evaluate("dummy", "demo_questions@letters", store=tmp_path / "s.db", **settings)
     asked = [len(task.answered) for task in result.tasks]

@@ -1,4 +1,4 @@
-"""Random samples: nested, recorded, free of few-shot draws; what they tell of the whole task, with a reference too."""
+"""Random samples: nested, recorded, free of few-shot draws; estimates for the whole task, with a reference too."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_samples_are_nested_and_in_the_order_of_the_task() -> None:
     assert small == sorted(small) != list(range(10))
 
 
-def test_a_larger_sample_asks_the_new_ones_only(tmp_path: Path) -> None:
+def test_a_larger_sample_requests_the_new_ones_only(tmp_path: Path) -> None:
     run(knows(), 60, tmp_path / "s.db", sample=10)
     again = knows()
     result = run(again, 60, tmp_path / "s.db", sample=30)
@@ -69,7 +69,7 @@ def test_another_seed_takes_others() -> None:
     assert places(run(knows(), 60, sample=10)) != places(run(knows(), 60, sample=10, sample_seed=5))
 
 
-def test_the_manifest_and_the_notice_tell_the_sample(tmp_path: Path) -> None:
+def test_the_manifest_and_the_notice_report_the_sample(tmp_path: Path) -> None:
     result = run(knows(), 60, tmp_path / "s.db", sample=10)
     with Store(tmp_path / "s.db") as store:
         record = store.runs.get(result.run_id)
@@ -141,7 +141,7 @@ def test_the_whole_task_has_a_narrower_interval_than_all_possible_documents() ->
     assert plain.low < message.estimate.low < message.estimate.high < plain.high  # type: ignore[operator]
 
 
-def test_after_a_failure_the_whole_task_is_not_told() -> None:
+def test_after_a_failure_the_whole_task_is_not_reported() -> None:
     from assay.core.responses import Failure
 
     wrong = places(run(knows(), 60, sample=20))[0]
@@ -150,13 +150,13 @@ def test_after_a_failure_the_whole_task_is_not_told() -> None:
     assert result.tasks[0].subsample.whole == ()  # type: ignore[union-attr]
 
 
-def test_metrics_that_are_no_mean_have_no_value_for_the_whole_task() -> None:
+def test_metrics_that_are_not_means_have_no_value_for_the_whole_task() -> None:
     model = ScriptedModel(lambda request: -3.0)
     result = evaluate(model, toy_perplexity_task(10), store=":memory:", sample=4)
     assert result.tasks[0].subsample.whole == ()  # type: ignore[union-attr]
 
 
-def test_a_reference_stands_in_for_the_rest(tmp_path: Path) -> None:
+def test_a_reference_estimates_the_rest(tmp_path: Path) -> None:
     sampled = places(run(knows(), 60, sample=20))
     outside = [place for place in range(60) if place not in sampled]
     # The reference errs on 3 sampled and 9 other documents: 48/60; the model also on a fourth of the sample.
@@ -177,7 +177,7 @@ def test_a_reference_stands_in_for_the_rest(tmp_path: Path) -> None:
     assert result.summary()["tasks"]["toy_generation"]["spared"]["differences"][0]["metric"] == "exact_match"
 
 
-def test_a_reference_on_part_of_the_documents_is_refused_before_asking(tmp_path: Path) -> None:
+def test_a_reference_on_part_of_the_documents_is_refused_before_the_first_request(tmp_path: Path) -> None:
     run(knows(name="reference"), 60, tmp_path / "s.db", limit=50)
     model = knows()
     with pytest.raises(UserError, match="evaluated 50 of 60 documents"):
@@ -296,7 +296,7 @@ def rows_asked(result: RunResult) -> list[set[int]]:
 
 
 @pytest.mark.parametrize("settings", [{"sample": 20}, {"sample": 40, "until_se": 0.01}, {"until_se": 0.17}])
-def test_prompts_that_pass_over_rows_are_asked_about_the_same_ones(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_prompts_that_skip_rows_are_evaluated_on_the_same_ones(tmp_path: Path, settings: dict[str, Any]) -> None:
     result = evaluate("dummy", skipping(tmp_path), store=":memory:", **settings)
     one, two = rows_asked(result)
     shorter = {row for row in one if row % 10}

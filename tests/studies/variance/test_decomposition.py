@@ -1,4 +1,4 @@
-"""A run in several seeds, prompts, orders and draws: every number worked out by hand, nothing asked twice."""
+"""A run in several seeds, prompts, orders and draws: every number computed by hand, no request twice."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_two_seeds_by_hand(folder: Path) -> None:
     assert found.parts.component("seed").share == pytest.approx(1 / 4)
 
 
-def test_levels_and_picks_of_an_axis(folder: Path) -> None:
+def test_levels_and_predictions_of_an_axis(folder: Path) -> None:
     settings: Mapping[str, Any] = {"num_fewshot": 2, "fewshot_seeds": [1, 2]}
     path = write(folder)
     (axis,) = only(evaluate(by_prompt(path, seeded, **settings), path, store=":memory:", **settings)).axes
@@ -179,7 +179,7 @@ def test_the_right_answer_moves_with_its_choice(cities: str) -> None:
     )
 
 
-def test_a_model_that_always_says_a_picks_another_choice_in_another_order(cities: str) -> None:
+def test_a_model_that_always_says_a_predicts_another_choice_in_another_order(cities: str) -> None:
     def first(request: Request) -> float:
         assert isinstance(request, Loglikelihood)
         return float(request.continuation == " A") - 1.0
@@ -244,7 +244,7 @@ def test_what_is_made_of_all_draws_has_no_axis_of_draws(folder: Path) -> None:
     }
 
 
-def test_more_draws_ask_only_the_new_ones(folder: Path) -> None:
+def test_more_draws_request_only_the_new_ones(folder: Path) -> None:
     path, store, model = drawn(folder), folder / "s.db", ScriptedModel(say)
     evaluate(model, path, store=store, draws=2, limit=3)
     again = evaluate(model, path, store=store, draws=4, limit=3)
@@ -254,7 +254,7 @@ def test_more_draws_ask_only_the_new_ones(folder: Path) -> None:
 # What the whole keeps
 
 
-def test_repeating_asks_nothing_and_another_seed_its_own_only(folder: Path) -> None:
+def test_repeating_requests_nothing_and_another_seed_its_own_only(folder: Path) -> None:
     path, store, model = write(folder), folder / "s.db", ScriptedModel(lambda _: 0.0)
     first = evaluate(model, path, store=store, num_fewshot=2, fewshot_seeds=3)
     assert first.counts.asked == first.counts.unique == 4 * 2 * 3
@@ -279,7 +279,7 @@ def test_a_document_that_failed_somewhere_is_left_out_of_the_table(folder: Path)
     assert found.parts.mean == pytest.approx(3 / 6)
 
 
-def test_a_metric_that_is_no_mean_is_not_taken_apart(folder: Path) -> None:
+def test_a_metric_that_is_not_a_mean_is_not_taken_apart(folder: Path) -> None:
     path = write(folder, metric_list=[{"metric": "mcc"}])
     found = only(evaluate("ngram", path, store=":memory:", num_fewshot=2, fewshot_seeds=2))
     assert found.parts is None and found.reason == "the metric is not a mean over documents"
@@ -355,7 +355,7 @@ def test_documents_in_clusters_are_counted_by_clusters(folder: Path) -> None:
         assert agreed is not None and (agreed.n, agreed.clusters, agreed.method) == (4, 2, "cluster-bootstrap")
 
 
-def test_what_there_is_to_ask_is_known(folder: Path) -> None:
+def test_the_number_of_available_levels_is_known(folder: Path) -> None:
     found = only(evaluate("ngram", f"{write(folder)}@letters", store=":memory:", orders=2, limit=3))
     assert found.available == {"document": 4, "order": 2}
 
@@ -367,7 +367,7 @@ def test_a_single_prompt_gives_its_name(folder: Path) -> None:
     assert found.task == "things@two"
 
 
-def test_an_error_speaks_of_no_orders_where_all_were_asked(folder: Path) -> None:
+def test_an_error_speaks_of_no_orders_where_all_were_evaluated(folder: Path) -> None:
     found = only(evaluate("ngram", f"{write(folder)}@letters", store=":memory:", orders=2))
     assert found.parts is not None and found.parts.exhausted == ("order",)
     assert found.available["order"] == 2
@@ -383,7 +383,7 @@ def test_documents_with_equal_means_have_no_error_alone(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("size", "message"), [(2, ["things: 6 seeds draw 2 different sets of examples"]), (900, [])])
-def test_seeds_that_draw_the_same_examples_are_told(folder: Path, size: int, message: list[str]) -> None:
+def test_seeds_that_draw_the_same_examples_are_reported(folder: Path, size: int, message: list[str]) -> None:
     pool = [{"name": f"pool{place}", "options": ["yes", "no"], "label": 0} for place in range(size)]
     (folder / "train.jsonl").write_text("\n".join(map(json.dumps, pool)) + "\n")
     settings: Mapping[str, Any] = {"num_fewshot": 1, "fewshot_seeds": 6, "fewshot_sampler": "fixed"}

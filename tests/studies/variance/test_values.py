@@ -32,20 +32,20 @@ def test_prompts_without_a_score_count_in_no_number() -> None:
     assert found.to_json()["prompts"] == 1 and found.to_json()["scores"]["a"] is None
 
 
-def test_without_any_score_nothing_is_told() -> None:
+def test_without_any_score_nothing_is_reported() -> None:
     found = axis(a=None)
     message = found.to_json()
     keys = ("mean", "min", "max", "spread", "standard_deviation", "lowest", "highest")
     assert [message[key] for key in keys] == [None] * 7
 
 
-def test_an_axis_tells_its_worst_case_and_only_the_agreement_that_is_known() -> None:
+def test_an_axis_reports_its_worst_case_and_only_the_agreement_that_is_known() -> None:
     data = AXIS.to_json()
     assert (data["axis"], data["levels"], data["min"], data["lowest"], data["spread"]) == ("order", 2, 0.25, "1", 0.5)
     assert data["agreement"]["value"] == 0.5 and "krippendorff_alpha" not in data
 
 
-def test_parts_stand_beside_the_naive_error() -> None:
+def test_parts_are_next_to_the_naive_error() -> None:
     parts = Decomposition(
         0.4,
         0.1,
@@ -60,6 +60,6 @@ def test_parts_stand_beside_the_naive_error() -> None:
     assert json.loads(json.dumps(data))["components"][0]["effect"] == ["document", "order"]
 
 
-def test_a_reason_stands_in_the_place_of_parts() -> None:
+def test_a_reason_replaces_the_parts() -> None:
     data = TaskVariance("t", "mcc", "none", (AXIS,), reason="no mean").to_json()
     assert data["reason"] == "no mean" and "components" not in data

@@ -41,7 +41,7 @@ def item(decomposition: Decomposition | None = None, reason: str = "", **scores:
     return TaskVariance("things", "acc", "none", (axis,), decomposition, 0.2, reason)
 
 
-def test_lines_tell_levels_sources_and_what_more_would_bring() -> None:
+def test_lines_report_levels_sources_and_what_more_would_bring() -> None:
     assert list(variance_lines([item(parts())])) == [
         "things, acc: 2 seeds on 40 documents: mean 0.5000, 95 % interval 0.1000 … 0.9000",
         "  standard error 0.3000 for other documents and seeds than these, 0.2000 for other documents alone",
@@ -70,13 +70,13 @@ def test_draws_are_a_source_of_their_own_name() -> None:
     assert "  variance of one score: draw 100 %" in list(variance_lines([item(drawn)]))
 
 
-def test_levels_of_one_score_are_told_once() -> None:
+def test_levels_of_one_score_are_reported_once() -> None:
     assert "  seed: 0.5000 at each of 2 levels; the same pick" in "\n".join(
         variance_lines([item(parts(), a=0.5, b=0.5)])
     )
 
 
-def test_documents_that_are_left_out_are_told() -> None:
+def test_documents_that_are_left_out_are_reported() -> None:
     assert "on 40 documents, 3 left out, which lack a score somewhere:" in next(variance_lines([item(parts(3))]))
 
 
@@ -103,12 +103,12 @@ def test_an_error_is_not_said_to_speak_of_levels_that_there_are_none_of() -> Non
     )
 
 
-def test_shares_without_an_error_of_the_mean_are_told_alone() -> None:
+def test_shares_without_an_error_of_the_mean_are_reported_alone() -> None:
     lines = list(variance_lines([item(replace(parts(), stderr=None, low=None, high=None, forecasts=()))]))
     assert lines[-1].startswith("  variance of one score:") and "error" not in "".join(lines)
 
 
-def test_what_prompts_scored_is_not_told_twice() -> None:
+def test_what_prompts_scored_is_not_reported_twice() -> None:
     axis = VarianceAxis("prompt", {"a": 0.5, "b": 1.0}, estimate(0.9), estimate(None))
     lines = list(variance_lines([TaskVariance("t", "acc", "none", (axis,), parts(), 0.1)]))
     assert lines[2] == "  prompt: the same pick in 90 % of pairs"
@@ -188,7 +188,7 @@ def test_prompts_are_summed_up_in_a_line() -> None:
     ]
 
 
-def test_draws_of_tasks_with_the_same_counts_are_told_together() -> None:
+def test_draws_of_tasks_with_the_same_counts_are_reported_together() -> None:
     task = evaluate("dummy", toy_choice_task(2), store=":memory:", bootstrap_iters=0).tasks[0]
     drawn = replace(task.denominators, total=40, draws=DrawCounts(3, 120, 0, {}))
     cards = [replace(task.card, name=f"t#seed={seed}") for seed in (1, 2, 3)]
@@ -197,6 +197,6 @@ def test_draws_of_tasks_with_the_same_counts_are_told_together() -> None:
     assert list(draw_lines(tasks[:1])) == ["t#seed=1: 40 documents × 3 draws, 120 answers"]
 
 
-def test_prompts_with_one_score_are_told_by_it() -> None:
+def test_prompts_with_one_score_are_reported_by_it() -> None:
     axis = PromptAxis("t", "acc", "none", {"a": 0.5, "b": 0.5}, {"a": 4, "b": 4}, {"a": 0, "b": 0})
     assert list(prompt_lines([axis])) == ["t, acc: 2 prompts: 0.5000 each"]

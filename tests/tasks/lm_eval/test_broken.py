@@ -198,7 +198,7 @@ def test_a_broken_file_gives_the_message_its_author_needs(messages: dict[str, li
 
 
 @pytest.mark.parametrize("name", sorted(GOOD_FILES))
-def test_a_fault_is_told_where_it_is_and_nowhere_else(messages: dict[str, list[str]], name: str) -> None:
+def test_a_fault_is_reported_where_it_is_and_nowhere_else(messages: dict[str, list[str]], name: str) -> None:
     assert messages[name] == []
 
 
@@ -214,11 +214,11 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_mistake(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("name", ["key_given_twice", "key_given_twice_inside", "key_bettter", "key_max_gen_tokens"])
-def test_a_slip_is_told_by_a_check_and_accepted_by_a_run(names: KnownNames, name: str) -> None:
+def test_a_slip_is_reported_by_a_check_and_accepted_by_a_run(names: KnownNames, name: str) -> None:
     assert task_faults(read_task_file(BROKEN / f"{name}.yaml"), names) == []
 
 
-def test_the_command_tells_everything_and_ends_with_2() -> None:
+def test_the_command_reports_everything_and_ends_with_2() -> None:
     command = [sys.executable, "-m", "assay", "check", str(BROKEN)]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
     assert done.returncode == 2 and "Traceback" not in done.stderr

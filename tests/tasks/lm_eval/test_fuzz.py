@@ -1,7 +1,7 @@
-"""Whatever a task file holds, the user gets an error that he can mend, never a traceback.
+"""Any content of a task file gives a user error, never a traceback.
 
 Random bytes, random YAML of the dialect's own keys, and damaged good files go through the reader, the schema, the check
-and, where no fault was found, through definition and posing. The draws are the same in every run; `pytest -m slow`
+and, if no fault was found, through definition and building. The draws are the same in every run; `pytest -m slow`
 takes many more.
 """
 
@@ -288,7 +288,7 @@ NASTY: dict[str, tuple[str, str | None]] = {
 
 
 @pytest.mark.parametrize("kind", NASTY)
-def test_nasty_files_are_told_like_all_others(tmp_path: Path, kind: str) -> None:
+def test_nasty_files_are_reported_like_all_others(tmp_path: Path, kind: str) -> None:
     content, expected = NASTY[kind]
     path = tmp_path / "a.yaml"
     path.write_bytes(encoded(content))

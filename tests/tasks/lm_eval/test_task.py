@@ -72,13 +72,13 @@ def test_like_lm_eval_a_test_only_task_may_show_the_document_itself(make_task: M
     assert prompt(task).count("a x\n\n") == 1
 
 
-def test_a_missing_few_shot_split_is_told_at_its_line(make_task: Make) -> None:
+def test_a_missing_few_shot_split_is_reported_at_its_line(make_task: Make) -> None:
     task = make_task(rows("a"), num_fewshot=1, fewshot_split="trian", **KEYS)
     with pytest.raises(DataError, match='toy.yaml:5  fewshot_split: no split "trian"'):
         prompt(task)
 
 
-def test_a_missing_inner_split_is_told_at_its_own_line(make_task: Make) -> None:
+def test_a_missing_inner_split_is_reported_at_its_own_line(make_task: Make) -> None:
     task = make_task(rows("a"), num_fewshot=1, fewshot_config={"split": "trian"}, **KEYS)
     with pytest.raises(DataError, match=r'toy.yaml:6  fewshot_config.split: no split "trian"'):
         prompt(task)

@@ -196,7 +196,7 @@ def write_task(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def select(tmp_path: Path) -> Callable[..., Selection]:
-    """What a run of tasks in the folder would ask."""
+    """The requests of a run of tasks in the folder."""
 
     def select(names: str, like: str | Path | None, **settings: Any) -> Selection:
         listed = names.split(",")

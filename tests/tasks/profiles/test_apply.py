@@ -51,7 +51,7 @@ def curated(task: str) -> list[dict[str, Any]]:
     return [{**EXAMPLES[0], **row} for row in rule.variants[0].rows]
 
 
-def test_olmes_shows_its_own_examples_wherever_they_stand(write_task: Write, select: Select) -> None:
+def test_olmes_shows_its_own_examples_at_any_position(write_task: Write, select: Select) -> None:
     own = curated("arc_easy")
     write_task("arc_easy", train=[*EXAMPLES[:2], own[3], own[0], EXAMPLES[2], own[4], own[2], own[1]])
     questions = [row["question"] for row in own]
@@ -61,7 +61,7 @@ def test_olmes_shows_its_own_examples_wherever_they_stand(write_task: Write, sel
     assert shown(select("arc_easy", "olmes", num_fewshot=2, fewshot_sampler="first_n").tasks[0]) == ["q0", "q1"]
 
 
-def test_a_split_that_lacks_an_example_of_olmes_is_told(write_task: Write, select: Select) -> None:
+def test_a_split_that_lacks_an_example_of_olmes_is_reported(write_task: Write, select: Select) -> None:
     write_task("arc_easy", train=[*EXAMPLES, *curated("arc_easy")[:4]])
     letters, cloze = select("arc_easy", "olmes").tasks
     assert shown(letters) == shown(cloze) == ["q0", "q1", "q2", "q3", "q4"]
@@ -73,7 +73,7 @@ def test_a_split_that_lacks_an_example_of_olmes_is_told(write_task: Write, selec
     ]
 
 
-def test_more_examples_than_olmes_lists_are_told(write_task: Write, select: Select) -> None:
+def test_more_examples_than_olmes_lists_are_reported(write_task: Write, select: Select) -> None:
     write_task("arc_easy", train=[*EXAMPLES, *curated("arc_easy")])
     task = select("arc_easy", "olmes", num_fewshot=6).tasks[0]
     assert shown(task) == [f"q{n}" for n in range(6)]
@@ -94,14 +94,14 @@ def test_what_differs_from_a_tool_is_in_the_notices(name: str, write_task: Write
     assert message[0] == general and set(own) <= set(message)
 
 
-def test_a_task_without_a_rule_is_told(write_task: Write, select: Select) -> None:
+def test_a_task_without_a_rule_is_reported(write_task: Write, select: Select) -> None:
     write_task("quiz")
     assert select("quiz", "llama-3").notices == (
         "llama-3: no rule for these tasks, which run as their files have them: quiz",
     )
 
 
-def test_a_free_answer_that_helm_asks_in_its_own_way_is_told(write_task: Write, select: Select) -> None:
+def test_a_free_answer_that_helm_prompts_differently_is_reported(write_task: Write, select: Select) -> None:
     write_task("gsm8k")
     (line,) = select("gsm8k", "helm").notices
     assert line.startswith('helm: HELM asks "Q: …", "A:"') and line.endswith("run as their files have them: gsm8k")
@@ -185,7 +185,7 @@ def test_tasks_without_choices_run_as_they_are(write_task: Write, select: Select
 
 
 @pytest.mark.parametrize("like", ["olmes", "helm", "opencompass"])
-def test_answers_that_are_numbers_are_no_labels(like: str, write_task: Write, select: Select) -> None:
+def test_answers_that_are_numbers_are_not_labels(like: str, write_task: Write, select: Select) -> None:
     texts = ["1", "2", "3", "4"]
     rows = [{"question": "1 + 1 =", "choices": {"text": texts, "label": [*"ABCD"]}, "answerKey": "B"}]
     write_task("arc_challenge", test=rows)
@@ -194,7 +194,7 @@ def test_answers_that_are_numbers_are_no_labels(like: str, write_task: Write, se
         assert built.choices in (tuple(texts), (*"ABCD",)) and built.gold in (1, "B")
 
 
-def test_the_general_rule_is_told(write_task: Write, select: Select) -> None:
+def test_the_general_rule_is_reported(write_task: Write, select: Select) -> None:
     write_task("quiz")
     message = "opencompass: no rule for these tasks, its general one was used: quiz"
     assert message in select("quiz", "opencompass").notices
@@ -250,7 +250,7 @@ def test_the_users_style_wins_and_keeps_the_scores_of_its_kind(
         assert found.tasks[0].card.num_fewshot == 5
 
 
-def test_the_tasks_own_style_can_be_asked_for(write_task: Write, select: Select) -> None:
+def test_the_tasks_own_style_can_be_requested(write_task: Write, select: Select) -> None:
     write_task("arc_easy", train=EXAMPLES)
     (task,) = select("arc_easy@own", "olmes", num_fewshot=0).tasks
     assert task.card.name == "arc_easy@olmes+own"
@@ -266,7 +266,7 @@ def test_what_the_profile_says_is_in_the_record(write_task: Write, select: Selec
     assert task.card.config["style"] == "opencompass"
 
 
-def test_a_column_that_is_not_there_is_told_with_the_profiles_line(write_task: Write, select: Select) -> None:
+def test_a_column_that_is_not_there_is_reported_with_the_profiles_line(write_task: Write, select: Select) -> None:
     write_task("winogrande", like="arc_easy")
     task = select("winogrande", "olmes", num_fewshot=0).tasks[0]
     with pytest.raises(DataError, match=r"olmes\.yaml:\d+  format\.question: .*sentence"):
@@ -390,7 +390,7 @@ def test_a_profile_of_the_users_own(tmp_path: Path, write_task: Write, select: S
     assert task.scoring.nulls == ("A:",)
 
 
-def test_an_unknown_metric_is_told_with_its_line(tmp_path: Path, write_task: Write, select: Select) -> None:
+def test_an_unknown_metric_is_reported_with_its_line(tmp_path: Path, write_task: Write, select: Select) -> None:
     write_task("quiz")
     own = tmp_path / "mine.yaml"
     own.write_text(

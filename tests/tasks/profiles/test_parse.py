@@ -67,7 +67,7 @@ def test_the_record_finds_the_users_file_again(tmp_path: Path, monkeypatch: pyte
     assert make_spec("dummy", ["t"], like="lm_eval").options.like == "lm-eval"
 
 
-def test_a_missing_file_is_told() -> None:
+def test_a_missing_file_is_reported() -> None:
     with pytest.raises(UserError, match="nowhere.yaml"):
         make_spec("dummy", ["t"], like="nowhere.yaml")
 

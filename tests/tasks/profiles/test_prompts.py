@@ -114,7 +114,7 @@ OLMES: dict[str, tuple[Asked, Asked]] = {
 
 
 @pytest.mark.parametrize("name", OLMES)
-def test_olmes_lists_the_choices_and_asks_for_their_texts(
+def test_olmes_lists_the_choices_and_scores_their_texts(
     name: str, write_task: Callable[..., Any], select: Callable[..., Any]
 ) -> None:
     write_task(name)
@@ -135,7 +135,7 @@ OPENCOMPASS: dict[str, Asked] = {
 
 
 @pytest.mark.parametrize("name", OPENCOMPASS)
-def test_opencompass_asks_without_examples(
+def test_opencompass_prompts_without_examples(
     name: str, write_task: Callable[..., Any], select: Callable[..., Any]
 ) -> None:
     write_task(name, description="The file's own words. ")
@@ -160,7 +160,7 @@ def test_opencompass_puts_five_fixed_examples_before_mmlu(
 FOUR = {"text": ["stone", "wood", "ash", "sand"], "label": ["A", "B", "C", "D"]}
 
 
-def test_opencompass_asks_arc_in_two_turns(write_task: Callable[..., Any], select: Callable[..., Any]) -> None:
+def test_opencompass_prompts_arc_in_two_turns(write_task: Callable[..., Any], select: Callable[..., Any]) -> None:
     write_task("arc_easy", test=[{"question": "What burns?", "choices": FOUR, "answerKey": "B"}])
     (task,) = select("arc_easy", "opencompass").tasks
     assert asked(task) == ("Question: What burns?\nAnswer:", (" \nstone", " \nwood", " \nash", " \nsand"))
@@ -174,7 +174,7 @@ def test_opencompass_reads_the_whole_prompt(write_task: Callable[..., Any], sele
     )
 
 
-def test_opencompass_examples_of_commonsense_qa_stand_line_by_line(
+def test_opencompass_examples_of_commonsense_qa_are_line_by_line(
     write_task: Callable[..., Any], select: Callable[..., Any]
 ) -> None:
     write_task("commonsense_qa")
@@ -222,7 +222,7 @@ def test_helm_shows_no_examples_before_a_task_without_a_rule(
     assert asked(task) == (general + BURNS + LISTED, ())
 
 
-def test_helm_asks_boolq_in_words(write_task: Callable[..., Any], select: Callable[..., Any]) -> None:
+def test_helm_prompts_boolq_in_words(write_task: Callable[..., Any], select: Callable[..., Any]) -> None:
     rows = [{"passage": "McCoy ran.", "question": "did McCoy run ", "label": 1}]
     write_task("boolq", test=rows)
     plain, (task,) = select("boolq", "helm", num_fewshot=0).tasks[0], select("boolq", "helm", num_fewshot=1).tasks
@@ -312,7 +312,7 @@ WRITTEN: dict[tuple[str, str], tuple[str, str, int]] = {
 
 
 @pytest.mark.parametrize(("profile", "name"), WRITTEN)
-def test_what_is_written_is_asked_for_in_the_tools_words(
+def test_prompts_for_generated_answers_equal_the_tools(
     profile: str, name: str, write_task: Callable[..., Any], select: Callable[..., Any]
 ) -> None:
     write_task(name)
@@ -361,7 +361,7 @@ SCORED: dict[tuple[str, str], tuple[int, str, str, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize(("profile", "name"), SCORED)
-def test_what_is_scored_is_asked_for_in_the_tools_words(
+def test_prompts_for_scored_answers_equal_the_tools(
     profile: str, name: str, write_task: Callable[..., Any], select: Callable[..., Any]
 ) -> None:
     write_task(name)
@@ -372,7 +372,7 @@ def test_what_is_scored_is_asked_for_in_the_tools_words(
     assert metrics(task) == ["acc"]
 
 
-def test_inspect_asks_boolq_and_piqa_with_templates_of_their_own(
+def test_inspect_prompts_boolq_and_piqa_with_their_own_templates(
     write_task: Callable[..., Any], select: Callable[..., Any]
 ) -> None:
     for name in ("boolq", "piqa"):

@@ -40,7 +40,7 @@ def test_missing_bos_is_reported_with_both_perplexities(tokenizers: dict[bool, A
     assert notice is not None and "320.0 without, 1.1 with it. Set add_bos_token=true" in notice
 
 
-def test_small_gap_is_no_news(tokenizers: dict[bool, Any]) -> None:
+def test_a_small_gap_is_not_reported(tokenizers: dict[bool, Any]) -> None:
     rules = TokenRules(tokenizers[False], 2048, prefix_id=BOS)
     assert missing_bos(rules, Reader(tokenizers[False], doubt=0.5)) is None
 

@@ -1,4 +1,4 @@
-"""The hf model as a whole, on tiny real networks: equal answers however it is asked."""
+"""The hf model as a whole, on tiny real networks: equal answers with every backend."""
 
 from __future__ import annotations
 
@@ -415,7 +415,7 @@ def test_nothing_is_printed_and_no_state_is_left(
     assert capfd.readouterr() == ("", "") and logging.getLogger().level == logging.WARNING
 
 
-def test_a_real_model_tells_a_story(stories: Path, opened: Opened) -> None:
+def test_a_real_model_generates_a_story(stories: Path, opened: Opened) -> None:
     model = opened(stories)
     likely, unlikely = answers(model, [Loglikelihood("Once upon a", " time"), Loglikelihood("Once upon a", " banana")])
     assert likely.is_greedy and likely.total > -0.1 > unlikely.total

@@ -277,7 +277,7 @@ def test_a_regression_head_is_refused_when_it_is_opened(encoders: Encoders, open
         opened(encoders("Bert", "ForSequenceClassification", num_labels=1))
 
 
-def test_a_head_that_was_never_saved_is_no_head(encoders: Encoders, opened: Opened, tmp_path: Path) -> None:
+def test_a_head_that_was_never_saved_is_not_a_head(encoders: Encoders, opened: Opened, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(encoders("Bert", "Model"), tmp_path / "copy"))
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "architectures": ["BertForSequenceClassification"]}))

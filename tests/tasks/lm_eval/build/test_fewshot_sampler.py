@@ -110,7 +110,7 @@ def test_balanced_examples_of_a_task_without_answers_are_an_error_before_anythin
         places(unknown)
 
 
-def test_the_record_tells_the_sampler_that_was_used(make_task: Make) -> None:
+def test_the_record_reports_the_sampler_that_was_used(make_task: Make) -> None:
     assert make_task(POOL, run("fixed"), **KEYS).card.config["fewshot_sampler"] == "fixed"
     assert "fewshot_sampler" not in make_task(POOL, run(None), **KEYS).card.config
     assert "fewshot_sampler" not in make_task(POOL, run("fixed", 0), **KEYS).card.config

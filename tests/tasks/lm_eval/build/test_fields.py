@@ -40,7 +40,7 @@ def test_digits_point_at_a_choice_where_there_are_choices() -> None:
     assert target("digits", has_choices=True) == "1"
 
 
-def test_digits_that_are_no_number_stay_text() -> None:
+def test_digits_that_are_not_a_number_stay_text() -> None:
     # lm-eval's own test (str.isdigit) says yes to a superscript, and int() then fails.
     assert target("²", has_choices=True) == "²"
     assert text("²", has_choices=True) == "²"
@@ -80,12 +80,12 @@ def test_choices_come_from_lists_mappings_columns_and_templates() -> None:
         ([True], "has the choice True \\(bool\\)"),
     ],
 )
-def test_choices_that_are_no_list_of_texts_are_told(value: Any, message: str) -> None:
+def test_choices_that_are_not_a_list_of_texts_are_reported(value: Any, message: str) -> None:
     with pytest.raises(DataError, match="my.yaml:1  doc_to_choice: " + message):
         choices(value)
 
 
-def test_a_column_that_an_example_lacks_is_told() -> None:
+def test_a_column_that_an_example_lacks_is_reported() -> None:
     for reader in (text, target, choices):
         with pytest.raises(DataError, match='a few-shot example has no column "list"; expected one of: q'):
             reader("list", row={"q": "x"})

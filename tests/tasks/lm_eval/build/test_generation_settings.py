@@ -71,7 +71,7 @@ def test_stops_are_texts_and_not_empty() -> None:
         ({"until": 5}, "until: is 5; expected text or a list of texts"),
     ],
 )
-def test_wrong_settings_are_told(own: dict[str, Any], message: str) -> None:
+def test_wrong_settings_are_reported(own: dict[str, Any], message: str) -> None:
     with pytest.raises(TaskFileError) as caught:
         settings(own)
     assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""Posed documents: the golden prompts of lm-eval 0.4.13, requests of each kind, and the right answer."""
+"""Built documents: the golden prompts of lm-eval 0.4.13, requests of each kind, and the right answer."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_repeats_of_a_sampled_answer_are_draws(make_task: Make, golden_rows: Row
     assert (greedy.draws, len(greedy.requests), len(set(greedy.requests))) == (3, 3, 1)
 
 
-def test_mutual_information_asks_each_choice_alone_too(make_task: Make, golden_rows: Rows) -> None:
+def test_mutual_information_requests_each_choice_alone_too(make_task: Make, golden_rows: Rows) -> None:
     metrics = [{"metric": "acc"}, {"metric": "acc_mutual_info"}]
     task = make_task(golden_rows, doc_to_choice="choices", metric_list=metrics, **CHOICE)
     requests = build(task).requests
@@ -187,7 +187,7 @@ def test_a_prompt_per_choice_meets_its_prefix_without_delimiter(make_task: Make)
     assert requests == (Loglikelihood("The cupis", " full."), Loglikelihood("The boxis", " full."))
 
 
-def test_an_example_that_points_at_no_choice_is_told(make_task: Make) -> None:
+def test_an_example_that_points_at_no_choice_is_reported(make_task: Make) -> None:
     rows = [{"answer": "1", "options": ["a", "b"], "end": "x"}, {"answer": "", "options": ["a", "b"], "end": "x"}]
     keys = {"doc_to_text": "{{answer}}", "doc_to_choice": "options", "doc_to_target": "end", "num_fewshot": 2}
     task = make_task(rows, LIKE, output_type="multiple_choice", fewshot_config={"sampler": "first_n"}, **keys)
@@ -221,7 +221,7 @@ def test_the_first_of_several_answers_is_shown(make_task: Make) -> None:
 
 
 @pytest.mark.parametrize(("label", "expected"), [(5, "a place among 2 choices"), (1.5, "text")])
-def test_an_example_with_an_answer_of_no_use_is_told(make_task: Make, label: Any, expected: str) -> None:
+def test_an_example_with_an_answer_of_no_use_is_reported(make_task: Make, label: Any, expected: str) -> None:
     keys = {"doc_to_text": "q", "doc_to_target": "label", "doc_to_choice": ["no", "yes"], "num_fewshot": 1}
     rows = {"test": [{"q": "a", "label": 0}], "train": [{"q": "a", "label": label}]}
     task = make_task(rows, output_type="multiple_choice", fewshot_split="train", **keys)
@@ -297,7 +297,7 @@ def test_several_right_answers_are_a_fact_of_the_first_document(make_task: Make)
         ({"doc_to_text": "q", "doc_to_target": "q", "gen_prefix": "{{d}}"}, "gen_prefix: 'd' is undefined"),
     ],
 )
-def test_a_field_of_the_wrong_kind_is_told_with_its_line(make_task: Make, keys: dict[str, Any], message: str) -> None:
+def test_a_field_of_the_wrong_kind_is_reported_with_its_line(make_task: Make, keys: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message) as caught:
         build(make_task([{"q": "a", "n": 3}], **keys))
     assert "toy.yaml:" in str(caught.value)

@@ -20,7 +20,7 @@ def state(doc: dict[str, Any]) -> int:
     return 0
 
 
-def test_asking_and_logging_are_told_apart_and_the_row_stays() -> None:
+def test_requests_and_logs_are_kept_apart_and_the_row_is_unchanged() -> None:
     changed = changed_document(ROW, [ask, state], [state])
     assert changed.asked == {"q": "?", "choices": ["a", "b", "c"], "asked": True}
     assert changed.logged == {"choices": ["a", "b", "c"]}

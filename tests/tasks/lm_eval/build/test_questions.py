@@ -37,7 +37,7 @@ FIXED = {"output_type": "multiple_choice", "doc_to_target": "label", "doc_to_cho
 
 
 def asked(made: LmEvalTask, options: TaskOptions | None = None) -> LmEvalTask:
-    """A task as language models are asked."""
+    """A task with the requests of language models."""
     return LmEvalTask(in_style(made.definition, None), options or made.options, made._source)
 
 
@@ -111,7 +111,7 @@ def test_texts_to_texts_are_read(make_task: Make) -> None:
         (REWRITES, {**REWRITE, "source": "en"}, r"format.source: gives \['dog', 'hound'\] for a document"),
     ],
 )
-def test_what_cannot_be_read_is_told(make_task: Make, rows: Any, stated: Any, message: str) -> None:
+def test_what_cannot_be_read_is_reported(make_task: Make, rows: Any, stated: Any, message: str) -> None:
     made = asked(make_task(rows, format=stated))
     with pytest.raises(DataError, match=message):
         build(made)
@@ -216,7 +216,7 @@ def test_spans_are_written(make_task: Make) -> None:
     assert [(spec.name, dict(spec.options)) for spec in made.scoring.metrics] == [("squad_em", {}), ("squad_f1", {})]
 
 
-def test_spans_that_may_be_missing_are_told_so(make_task: Make) -> None:
+def test_prompts_of_spans_that_may_be_missing_say_so(make_task: Make) -> None:
     made = asked(make_task(SQUAD, format={**SPAN, "may_lack": True}))
     (request,) = build(made, 1).requests
     message = 'If the text does not answer the question, say "unanswerable".'
@@ -315,7 +315,7 @@ def test_choices_of_all_documents_are_classes(make_task: Make, keys: Mapping[str
     assert question(make_task(PAIRS, **{**FIXED, **keys})) == expected
 
 
-def test_letters_without_a_list_are_no_format(make_task: Make) -> None:
+def test_letters_without_a_list_have_no_format(make_task: Make) -> None:
     made = make_task(PAIRS, **{**FIXED, "doc_to_text": "{{p}}\nAnswer:", "doc_to_choice": ["A", "B"]})
     assert question(made) is None
 
@@ -412,7 +412,7 @@ def test_t5_parts_inputs_from_answers(make_task: Make) -> None:
     assert spans.requests[0].prompt == shown  # type: ignore[union-attr]
 
 
-def test_t5_asks_for_spans(make_task: Make) -> None:
+def test_t5_renders_spans(make_task: Make) -> None:
     made = in_t5(make_task(SQUAD, format=SPAN))
     (request,) = build(made).requests
     assert request.prompt == "question: Who? context: Ann has a red cat."  # type: ignore[union-attr]

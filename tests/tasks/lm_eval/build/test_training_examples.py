@@ -64,7 +64,7 @@ def test_requests_of_metrics_are_not_training_examples(make_task: Make) -> None:
     assert [len(training_example.requests) for training_example in found] == [2, 2]
 
 
-def test_written_answers_stand_behind_the_delimiter(make_task: Make) -> None:
+def test_written_answers_follow_the_delimiter(make_task: Make) -> None:
     rows = {"test": [{"q": "a", "x": ["b", "c"]}], "train": [{"q": "d", "x": ["e", "f"]}, {"q": "g", "x": []}]}
     made = make_task(rows, doc_to_text="{{q}}:", doc_to_target="x", training_split="train")
     assert made.training_examples("training", LANGUAGE) == [TrainingExample((Loglikelihood("d:", " e"),))]
@@ -77,7 +77,7 @@ def test_written_choices_without_a_label_are_left_out(make_task: Make) -> None:
     assert texts == [" yes", " no"]
 
 
-def test_continuations_are_learnt_as_asked(make_task: Make) -> None:
+def test_continuations_are_trained_as_evaluated(make_task: Make) -> None:
     keys = {"output_type": "loglikelihood", "doc_to_text": "{{t}}", "doc_to_target": " x", "training_split": "dev"}
     assert make_task(ROWS, **keys).training_examples("training", LANGUAGE) == [TrainingExample((Loglikelihood("dev", " x"),))]
 
@@ -131,7 +131,7 @@ def test_a_span_that_must_be_there_is_not_learnt_from_nothing(make_task: Make) -
     assert "toy: training: 1 of 4 documents teach nothing: no right answer is known" in made.notices()
 
 
-def test_a_task_asked_of_a_head_teaches_the_same(make_task: Make) -> None:
+def test_a_task_evaluated_by_a_head_has_the_same_training_examples(make_task: Make) -> None:
     made = make_task(ROWS, **CHOICE)
     wrapped = as_head_task(made, HEADS, {"acc": {"label_scores"}})
     assert wrapped is not None
@@ -170,7 +170,7 @@ def test_the_evaluated_split_is_never_learnt(
     assert [training_example.requests[0].first for training_example in held] == ([validation] if validation else [])  # type: ignore[union-attr]
 
 
-def test_no_split_to_learn_from_is_told(make_task: Make) -> None:
+def test_no_split_to_learn_from_is_reported(make_task: Make) -> None:
     made = make_task(ROWS, **{**CHOICE, "training_split": None})
     expected = r'training_split: names no split to learn from besides "test".*one of: dev, train\. Add training_split'
     with pytest.raises(DataError, match=expected):

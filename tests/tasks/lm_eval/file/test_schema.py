@@ -66,7 +66,7 @@ def test_every_fault_comes_at_once(faults: Callable[[str], list[str]]) -> None:
     assert 'unknown filter "regx" (did you mean "regex"' in found[8] and found[8].endswith("See: assay ls filters")
 
 
-def test_an_unknown_aggregation_is_told_with_the_known_ones(faults: Callable[[str], list[str]]) -> None:
+def test_an_unknown_aggregation_is_reported_with_the_known_ones(faults: Callable[[str], list[str]]) -> None:
     (found,) = faults(GOOD + "metric_list:\n  - {metric: acc, aggregation: meen}\n")
     assert found.startswith('toy.yaml:10  metric_list[0].aggregation: unknown aggregation "meen" (did you mean "mean"')
     assert "bits_per_byte, " in found
@@ -105,7 +105,7 @@ def test_a_metric_must_fit_the_output_type(faults: Callable[[str], list[str]]) -
         ("process_results", "some text", "Python code: !function module.name"),
     ],
 )
-def test_a_wrong_value_is_told_with_its_line(
+def test_a_wrong_value_is_reported_with_its_line(
     faults: Callable[[str], list[str]], key: str, value: str, expected: str
 ) -> None:
     kept = [line for line in GOOD.splitlines() if not line.startswith(f"{key}:")]
@@ -125,7 +125,7 @@ def test_a_wrong_value_is_told_with_its_line(
         ("doc_to_text", "the prompt"),
     ],
 )
-def test_a_needed_key_that_is_missing_is_told(faults: Callable[[str], list[str]], key: str, expected: str) -> None:
+def test_a_needed_key_that_is_missing_is_reported(faults: Callable[[str], list[str]], key: str, expected: str) -> None:
     text = "\n".join(line for line in GOOD.splitlines() if not line.startswith(f"{key}:"))
     (found,) = faults(text)
     assert key in found and expected in found
@@ -147,7 +147,7 @@ def test_a_perplexity_task_needs_no_prompt(faults: Callable[[str], list[str]]) -
         "doc_to_image: picture\n",
     ],
 )
-def test_code_may_stand_in_many_places(faults: Callable[[str], list[str]], text: str) -> None:
+def test_code_may_be_in_many_places(faults: Callable[[str], list[str]], text: str) -> None:
     assert faults(GOOD + text) == []
 
 
@@ -159,7 +159,7 @@ def test_code_may_stand_in_many_places(faults: Callable[[str], list[str]], text:
         ("proces_docs: !function utils.f\n", 'unknown key "proces_docs"'),
     ],
 )
-def test_code_where_it_means_nothing_is_told(faults: Callable[[str], list[str]], text: str, expected: str) -> None:
+def test_code_where_it_means_nothing_is_reported(faults: Callable[[str], list[str]], text: str, expected: str) -> None:
     assert any(expected in found for found in faults(GOOD + text))
 
 

@@ -49,7 +49,7 @@ def test_keys_point_at_the_file_they_came_from(write_yaml: Write) -> None:
     assert file.where("b", "y") == f"{top}:3  b.y"  # y of the base was replaced, so the nearest key is ours
 
 
-def test_a_shared_base_is_no_cycle(write_yaml: Write) -> None:
+def test_a_shared_base_is_not_a_cycle(write_yaml: Write) -> None:
     write_yaml("base.yaml", "a: 1\n")
     write_yaml("left.yaml", "include: base.yaml\nb: 2\n")
     write_yaml("right.yaml", "include: base.yaml\nc: 3\n")
@@ -57,7 +57,7 @@ def test_a_shared_base_is_no_cycle(write_yaml: Write) -> None:
     assert read_task_file(top).data == {"a": 1, "b": 2, "c": 3}
 
 
-def test_a_cycle_is_told_at_its_line(write_yaml: Write) -> None:
+def test_a_cycle_is_reported_at_its_line(write_yaml: Write) -> None:
     write_yaml("sub/b.yaml", "x: 1\ninclude: ../sub/../a.yaml\n")
     found = fault(write_yaml("a.yaml", "include: sub/b.yaml\n"))
     assert "b.yaml:2  include: include cycle" in found and "a.yaml → " in found
@@ -67,22 +67,22 @@ def test_a_file_that_includes_itself_is_a_cycle(write_yaml: Write) -> None:
     assert "include cycle" in fault(write_yaml("sub/a.yaml", "include: ../sub/a.yaml\n"))
 
 
-def test_a_missing_include_is_told_at_its_line(write_yaml: Write) -> None:
+def test_a_missing_include_is_reported_at_its_line(write_yaml: Write) -> None:
     path = write_yaml("a.yaml", "task: x\ninclude: nowhere.yaml\n")
     assert fault(path).startswith(f'{path}:2  include: no file "{path.parent / "nowhere.yaml"}"')
 
 
-def test_an_include_that_is_no_path_is_told(write_yaml: Write) -> None:
+def test_an_include_that_is_not_a_path_is_reported(write_yaml: Write) -> None:
     path = write_yaml("a.yaml", "include: {a: b}\n")
     assert fault(path) == f"{path}:1  include: is {{'a': 'b'}}; expected a path or a list of paths"
 
 
-def test_broken_yaml_is_told_at_its_line(write_yaml: Write) -> None:
+def test_broken_yaml_is_reported_at_its_line(write_yaml: Write) -> None:
     path = write_yaml("a.yaml", "task: x\nlist: [1, 2\nother: 3\n")
     assert fault(path).startswith(f"{path}:2: is not YAML: the [ ] that is opened on this line goes wrong at line 3")
 
 
-def test_values_that_yaml_itself_trips_over_are_told_all_at_once(write_yaml: Write) -> None:
+def test_values_that_yaml_itself_trips_over_are_reported_all_at_once(write_yaml: Write) -> None:
     text = 'task: x\nday: 2024-13-45\nnumber: 0x_\na: !!bool x\nb: !!int ""\nc: !!timestamp x\n'
     found = fault(write_yaml("a.yaml", text)).splitlines()
     assert [line.split("yaml:")[1].split(",")[0] for line in found] == [
@@ -112,7 +112,7 @@ def test_code_is_kept_as_a_reference(write_yaml: Write) -> None:
     assert (str(reference), reference.folder.name) == ("!function utils.process", "sub")
 
 
-def test_a_file_that_is_not_there_or_not_text_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_or_not_text_is_reported(tmp_path: Path) -> None:
     assert "no file" in fault(tmp_path / "nowhere.yaml")
     (tmp_path / "a.yaml").write_bytes(b"task: \xff")
     assert "is not UTF-8: invalid start byte at byte 6" in fault(tmp_path / "a.yaml")

@@ -1,4 +1,4 @@
-"""What a run varies about a task: names, seeds, orders; and what cannot vary, told before anything runs."""
+"""What a run varies about a task: names, seeds, orders; and errors for what cannot vary, before anything runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_more_orders_than_there_are_is_an_error() -> None:
         listed_order(2, 2, "document 3")
 
 
-def test_a_single_choice_has_one_order_that_stands_for_all() -> None:
+def test_a_single_choice_has_one_order_that_represents_all() -> None:
     assert listed_order(1, 7, "t") == (0,)
 
 
@@ -80,7 +80,7 @@ def test_axes_survive_the_record() -> None:
         ("demo_questions", {"orders": 1, "draws": 0}, r"(?s)--orders: is 1.*--draws: is 0"),
     ],
 )
-def test_what_cannot_vary_is_told(task: str, settings: dict[str, Any], message: str) -> None:
+def test_what_cannot_vary_is_reported(task: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         evaluate("ngram", task, store=":memory:", limit=2, **settings)
 
@@ -92,7 +92,7 @@ def test_a_task_in_python_is_refused() -> None:
         evaluate("ngram", toy_choice_task(3), store=":memory:", draws=2)
 
 
-def test_a_seed_that_nobody_knows_cannot_be_counted_from() -> None:
+def test_a_seed_that_is_unknown_cannot_be_counted_from() -> None:
     from assay.core.specs import Seeds
 
     with pytest.raises(UserError, match="few-shot seed is None"):

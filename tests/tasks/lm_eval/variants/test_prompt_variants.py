@@ -1,4 +1,4 @@
-"""A task in several prompts: its variants, what they ask, what they leave out, and every way to ask wrongly."""
+"""A task in several prompts: its variants, their requests, what they leave out, and every user error."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_only_the_original_task_or_a_single_prompt(run: Callable[..., RunResult]
     assert [task.name for task in run(TASK + LISTED, "@truth").tasks] == ["colour@truth"]
 
 
-def test_templates_ask_by_choice_or_by_writing(run: Callable[..., RunResult]) -> None:
+def test_templates_are_choices_or_generation(run: Callable[..., RunResult]) -> None:
     result = run(TASK + "prompts: templates.yaml\n")
     pick, write = result.task("colour@pick_one"), result.task("colour@write")
     assert prompts(pick) == ["Sky? Pick!", "Grass? Pick!"]
@@ -117,7 +117,7 @@ def test_templates_ask_by_choice_or_by_writing(run: Callable[..., RunResult]) ->
     assert pick.card.config["prompt"]["promptsource_name"] == "pick one"
 
 
-def test_what_a_template_cannot_put_is_counted_and_named(run: Callable[..., RunResult]) -> None:
+def test_what_a_template_cannot_render_is_counted_and_named(run: Callable[..., RunResult]) -> None:
     result = run(TASK + "prompts: templates.yaml\n")
     empty = "colour@pick_one: 1 of 3 documents are left out: the target is empty for them (the first: document 2)"
     assert empty in result.notices
@@ -137,7 +137,7 @@ def test_a_prompt_that_fits_no_document_has_no_score(run: Callable[..., RunResul
     assert result.prompts[0].scores == {"write": None}
 
 
-def test_examples_are_put_by_the_same_template(run: Callable[..., RunResult]) -> None:
+def test_examples_are_rendered_by_the_same_template(run: Callable[..., RunResult]) -> None:
     task = TASK + "prompts: templates.yaml\nfewshot_config: {sampler: first_n, split: test}\n"
     result = run(task, "@pick_one", num_fewshot=1)
     # The choice as it is scored, where the template writes it in other letters.
@@ -189,9 +189,7 @@ def test_an_unknown_prompt_names_the_near_one(run: Callable[..., RunResult]) -> 
 
 
 @pytest.mark.parametrize("settings", [{"style": "letters"}, {"like": "helm"}])
-def test_prompts_and_another_way_to_put_a_question_exclude_each_other(
-    run: Callable[..., RunResult], settings: dict[str, str]
-) -> None:
+def test_prompts_and_another_style_exclude_each_other(run: Callable[..., RunResult], settings: dict[str, str]) -> None:
     with pytest.raises(UserError, match="both say how a question is put"):
         run(TASK + LISTED, **settings)
 
@@ -231,7 +229,7 @@ def test_a_recorded_run_in_prompts_is_rescored_with_its_axis(run: Callable[..., 
     assert second.prompts[0] == first.prompts[0]
 
 
-def test_rows_that_a_template_cannot_put_are_no_examples(run: Callable[..., RunResult], tmp_path: Path) -> None:
+def test_rows_that_a_template_cannot_render_are_not_examples(run: Callable[..., RunResult], tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, reversed(ROWS))) + "\n", encoding="utf-8")
     task = TASK.replace("test: d.jsonl", "test: d.jsonl, train: t.jsonl") + "prompts: templates.yaml\n"
     result = run(task + "fewshot_config: {sampler: first_n, split: train}\n", "@pick_one", num_fewshot=1)

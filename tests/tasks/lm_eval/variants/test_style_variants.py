@@ -70,7 +70,7 @@ def test_no_style_adds_a_word_before_the_question_of_mmlu(make_task: Make) -> No
     assert asked(styled(task, "hybrid"))[0] == (asked(task)[0][0], " red")
 
 
-def test_listed_styles_keep_the_word_behind_which_a_task_lists_its_choices(make_task: Make) -> None:
+def test_listed_styles_keep_the_word_after_which_a_task_lists_its_choices(make_task: Make) -> None:
     listed = "Question: {{q}}\n{% for o in options %}{{'ABC'[loop.index0]}}. {{o}}\n{% endfor %}Answer:"
     task = make_task(ROWS, **{**CLOZE, "doc_to_text": listed, "doc_to_choice": "{{['A', 'B', 'C'][:options|length]}}"})
     assert asked(styled(task, "letters")) == asked(task)
@@ -119,7 +119,7 @@ def test_letters(make_task: Make) -> None:
     assert (build(task).gold, build(task).choices, build(task).target) == (1, ("A", "B", "C"), 1)
 
 
-def test_generate_asks_once_and_the_label_is_right(make_task: Make) -> None:
+def test_generate_has_one_request_and_the_label_is_right(make_task: Make) -> None:
     instance = build(styled(make_task(ROWS, **CLOZE), "generate"))
     (request,) = instance.requests
     assert isinstance(request, Generation)
@@ -140,7 +140,7 @@ def test_description_and_examples_are_in_the_style(make_task: Make) -> None:
     assert "Answer: green\n\nWhat" in prompt
 
 
-def test_an_own_delimiter_stands_before_answers_and_in_examples(make_task: Make, write_yaml: Write) -> None:
+def test_an_own_delimiter_is_before_answers_and_in_examples(make_task: Make, write_yaml: Write) -> None:
     path = write_yaml("mine.yaml", {"prompt": "{{question}}", "answer": "{{label}}", "delimiter": " -> "})
     keys = {**CLOZE, "fewshot_split": "test", "num_fewshot": 1, "fewshot_config": {"sampler": "first_n"}}
     prompt, answer = asked(styled(make_task(ROWS, **keys), str(path)))[0]
@@ -163,7 +163,7 @@ def test_in_a_conversation(make_task: Make) -> None:
     assert answer == "A"
 
 
-def test_a_prefix_of_the_answer_is_no_part_of_the_question(make_task: Make) -> None:
+def test_a_prefix_of_the_answer_is_not_a_part_of_the_question(make_task: Make) -> None:
     task = make_task(ROWS, **{**CLOZE, "gen_prefix": "It is"})
     assert asked(styled(task, "cloze"))[0] == ("Question: What colour is the sky?\nAnswer:", " red")
 
@@ -218,7 +218,7 @@ def test_a_right_answer_by_its_text(make_task: Make) -> None:
 # Rotations
 
 
-def test_every_rotation_is_asked(make_task: Make) -> None:
+def test_every_rotation_is_evaluated(make_task: Make) -> None:
     task = styled(make_task(ROWS, **CLOZE), "hybrid:rotated")
     instance = build(task)
     assert instance.orders == ((0, 1, 2), (1, 2, 0), (2, 0, 1))
@@ -269,7 +269,7 @@ def test_a_generating_task_with_choices_is_scored_as_a_choice(make_task: Make) -
     assert metrics(styled(task, "letters")) == ["acc", "acc_norm"]
 
 
-def test_the_card_tells_the_style(make_task: Make) -> None:
+def test_the_card_has_the_style(make_task: Make) -> None:
     card = styled(make_task(ROWS, **CLOZE, task_alias="Toy"), "letters").card
     assert (card.name, card.alias, card.config["style"], card.kind) == (
         "toy@letters", "Toy@letters", "letters", "multiple_choice",
@@ -359,7 +359,7 @@ def test_stated_examples(make_task: Make) -> None:
     assert asked(styled(task, None))[0][0] == expected
 
 
-def test_a_question_that_is_no_text(make_task: Make) -> None:
+def test_a_question_that_is_not_a_text(make_task: Make) -> None:
     with pytest.raises(DataError, match=r"format.question: gives 3 for a document"):
         build(styled(make_task([{**ROWS[0], "q": 3}], format=FORMAT), None))
 
@@ -390,7 +390,7 @@ def test_faults_of_the_format(write_yaml: Write, names: KnownNames, stated: Any,
 
 
 @pytest.mark.parametrize("key", ["question", "choices", "answer", "context", "labels"])
-def test_a_misspelt_column_is_no_text(make_task: Make, key: str) -> None:
+def test_a_misspelt_column_is_not_a_text(make_task: Make, key: str) -> None:
     task = make_task(ROWS, format={**FORMAT, key: "optoins"})
     with pytest.raises(DataError, match=rf'format.{key}: there is no column "optoins" \(did you mean "options"\?\)'):
         build(styled(task, None))
