@@ -7,13 +7,14 @@ print(result.task("demo_questions").metric("acc").estimate)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from assay.core.arguments import parse_arguments
 from assay.core.call_checks import checked
-from assay.core.errors import ArgumentError, Fault
+from assay.core.errors import ArgumentError, AssayError, Fault, StoreError
 from assay.core.packages import RequiredPackage
 from assay.core.plural import plural
 from assay.core.protocols import Model, Task
@@ -21,24 +22,34 @@ from assay.core.results import RunResult
 from assay.core.specs import DetectOptions, RunSpec
 from assay.core.training import FitSpec, parse_fit_spec
 from assay.models.model_registry import is_known, resolve_model
-from assay.options.model_rows import ModelRow, model_rows
-from assay.options.refusals import refuse_early_stopping, refuse_methods_settings
-from assay.options.specification import fit_spec_of, make_spec, with_settings
+from assay.options.model_rows import model_rows, model_runs
+from assay.options.specification import (
+    Tasks,
+    fit_spec_of,
+    make_spec,
+    names_and_objects,
+    refuse_early_stopping,
+    refuse_methods_settings,
+    split_tasks,
+    task_objects,
+    with_settings,
+)
 from assay.options.table import Settings
-from assay.options.task_arguments import Tasks, names_and_objects, split_tasks, task_objects
 from assay.report.result_files import check_output_path, write_results
-from assay.run.events import Listener, ignore
+from assay.run.events import Listener, StageStarted, ignore
 from assay.run.forecast import PlanReport, forecast
+from assay.run.many import SharedTasks
 from assay.run.session import Session, run
 from assay.run.show import ShownDocument, show_documents
 from assay.store.store import StoreLocation, open_store, run_id, store_of_runs
 from assay.studies.analyses import loading_features, new_session, rescoring_features
+from assay.studies.run_outputs import ModelOutcome, RunOutputs, write_outputs
 from assay.tasks.lm_eval.variants.scoring_overrides import scoring_changes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from assay.run.many import EvaluatedModel, SharedTasks
+    from assay.run.many import EvaluatedModel
     from assay.store.trained_models import FittedModel
     from assay.studies.audit.extraction_audit import TaskAudit
     from assay.studies.compare.compare_values import RunComparison
@@ -66,6 +77,7 @@ def evaluate(
     log_samples: bool = False,
     audit: bool = False,
     reliability: bool = False,
+    figures: Mapping[str, str | Path] | None = None,
     needs: Sequence[RequiredPackage] = (),
     listener: Listener = ignore,
     **settings: Unpack[Settings],
@@ -83,48 +95,66 @@ def evaluate(
         log_samples: whether to write every document with its answers, too.
         audit: whether the result file also says how answers were extracted from texts, see `audit`.
         reliability: whether every multiple-choice task has its confidences, also without a metric that needs them.
+        figures: `reliability`, `axes` or `prompts` → file for the figure that ends in .svg or .png.
         needs: packages that are used after the run, checked before it.
         listener: function that is called with every event of the run.
         **settings: settings of the run in the command line's names, see `assay.Settings`.
     """
     wanted = split_tasks(tasks)
     spec = _make_run_spec(model, wanted, settings)
-    _check_output(output_path, audit)
+    if audit and output_path is None:
+        advice = "Say output_path=DIR, or call assay.audit(result) afterwards"
+        raise ArgumentError(Fault("evaluate()", "audit is True, and no result file is written", next=advice))
+    samples = log_samples or spec.options.predict_only
+    outputs = RunOutputs(output_path, samples, -1 if audit else None, reliability, figures or {})
+    needed = [*needs, *outputs.checked_needs()]
+    outputs.check_variants(spec)
     with open_store(store) as opened:
-        session = new_session(spec, opened, listener, needs)
+        session = new_session(spec, opened, listener, needed)
         result = _run(session, wanted, None if isinstance(model, str) else model, fit_spec_of(settings))
-    if reliability:
-        from assay.studies.calibration.reliability import with_reliability
-
-        result = with_reliability(result)
-    if output_path is not None:
-        write_results(result, output_path, log_samples or spec.options.predict_only, _audit_data(result, audit))
-    return result
+    return write_outputs(result, outputs)
 
 
-def evaluate_row(
-    row: ModelRow,
-    tasks: Tasks,
-    shared: SharedTasks,
+@with_settings
+def evaluate_models(
+    models: str | Model | Sequence[str | Model],
+    tasks: Sequence[str],
+    *,
+    outputs: RunOutputs,
     store: StoreLocation = None,
-    needs: Sequence[RequiredPackage] = (),
     listener: Listener = ignore,
-) -> RunResult:
-    """Evaluates one of several models, as `evaluate` does; all of them share the tasks, which are resolved once.
+    **settings: Unpack[Settings],
+) -> Iterator[ModelOutcome]:
+    """Evaluates several models one after the other, as `evaluate` does; yields each outcome when its run ends.
+
+    A model that fails does not stop the others, unless it is the only one; a broken store stops all.
 
     Args:
-        row: the model with its settings, see `model_rows`.
-        tasks: as in `evaluate`.
-        shared: the tasks of all models.
+        models: as in `study_methods`.
+        tasks: names of tasks, which are resolved once for all models.
+        outputs: outputs that will be made of the results; what they need is checked before anything runs.
         store: as in `evaluate`.
-        needs: as in `evaluate`.
-        listener: receives events.
+        listener: as in `evaluate`.
+        **settings: as in `evaluate`; `model_args` are for models without settings of their own.
     """
-    wanted = split_tasks(tasks)
-    spec = _make_run_spec(row.model or row.name, wanted, row.settings)
-    with open_store(store) as opened:
-        session = new_session(spec, opened, listener, needs, shared.select)
-        return _run(session, wanted, row.model, row.fit)
+    needs, shared = outputs.checked_needs(), SharedTasks()
+    runs = model_runs(models, tasks, settings)
+    specs = [_make_run_spec(each.row.model or each.row.name, each.tasks, each.row.settings) for each in runs]
+    for spec in specs:
+        outputs.check_variants(spec)
+    for planned, spec in zip(runs, specs, strict=True):
+        mine = ModelOutcome(planned.row.label, planned.mark) if len(runs) > 1 else ModelOutcome()
+        try:
+            if mine.label:
+                listener(StageStarted("model", mine.label))
+            with open_store(store) as opened:
+                session = new_session(spec, opened, listener, needs, shared.select)
+                mine = replace(mine, result=_run(session, planned.tasks, planned.row.model, planned.row.fit))
+        except AssayError as error:
+            if not mine.label or isinstance(error, StoreError):
+                raise
+            mine = replace(mine, error=error)
+        yield mine
 
 
 def _run(session: Session, wanted: Sequence[str | Task], model: Model | None, options: FitSpec | None) -> RunResult:
@@ -134,25 +164,6 @@ def _run(session: Session, wanted: Sequence[str | Task], model: Model | None, op
     from assay.run.train import run_trained  # most runs do not train
 
     return run_trained(session, options, wanted, model)
-
-
-def _check_output(output_path: str | Path | None, audit: bool) -> None:
-    """Reports a folder that cannot be written, or an audit that nothing would show, before anything runs."""
-    if output_path is not None:
-        check_output_path(output_path)
-    elif audit:
-        advice = "Say output_path=DIR, or call assay.audit(result) afterwards"
-        raise ArgumentError(Fault("evaluate()", "audit is True, and no result file is written", next=advice))
-
-
-def _audit_data(result: RunResult, audit: bool) -> dict[str, Any] | None:
-    """The extraction audit as a result file holds it; None without one."""
-    if not audit:
-        return None
-    from assay.studies.audit.audit_report import audit_data
-    from assay.studies.audit.extraction_audit import audit_run
-
-    return audit_data(audit_run(result.tasks))
 
 
 @checked()
@@ -334,7 +345,7 @@ def evaluate_matrix(
         models: as in `study_methods`; one text may stand for several models, see `assay.options.model_rows`.
         tasks: as in `evaluate`.
         metric: the metric to show of each task: the first of these that the task reports (the cell of a model without
-            it is empty), else the first of the task's own that most models have.
+            it is empty), else the first of the task's own that most models have. `+NAME` adds them to the task's own.
         store: as in `evaluate`.
         listener: as in `evaluate`.
         **settings: as in `evaluate`; `model_args` are for models without settings of their own.
@@ -343,7 +354,9 @@ def evaluate_matrix(
     from assay.studies.matrix.fill import fill_matrix
 
     refuse_early_stopping(settings)
-    wanted = split_tasks(tasks)
+    wanted, shown = split_tasks(tasks), [metric] if isinstance(metric, str) else list(metric)
+    if shown and shown[0].startswith("+"):  # reported besides the tasks' own
+        settings["metrics"] = shown
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
     rows = model_rows(models, settings)
     together = settings.get("finetune_together", False)
@@ -359,7 +372,7 @@ def evaluate_matrix(
         for row in rows
     ]
     with open_store(store) as opened:
-        return fill_matrix(evaluated_models, wanted, [metric] if isinstance(metric, str) else metric, opened, listener)
+        return fill_matrix(evaluated_models, wanted, [name.removeprefix("+") for name in shown], opened, listener)
 
 
 @checked()

@@ -126,13 +126,15 @@ def test_junit_is_xml_with_the_gates_failures(cli: Cli, runs: tuple[str, str]) -
     assert passed.get("failures") == "0" and passed[0][0].tag == "system-out"
 
 
-def test_markdown_to_a_file(cli: Cli, runs: tuple[str, str], tmp_path: Path) -> None:
-    done = cli("compare", *runs, "--format", "markdown", "--output_path", tmp_path / "c.md")
-    assert done.code == 0 and done.out == "" and "written: " in done.err
+def test_a_report_goes_to_a_file_or_a_folder(cli: Cli, runs: tuple[str, str], tmp_path: Path) -> None:
+    done = cli("compare", *runs, "--output_path", tmp_path / "c.md")
+    assert done.code == 0 and "good" in done.out and "written: " in done.err
     page = (tmp_path / "c.md").read_text(encoding="utf-8")
     assert page.startswith("# good and bad\n") and "\n| Task, metric | n | First |" in page
-    refused = cli("compare", *runs, "-o", tmp_path)
-    assert refused.code == 2 and "is a folder; expected the name of a file" in refused.err
+    assert cli("compare", *runs, "-o", tmp_path / "all").code == 0
+    names = {path.name for path in (tmp_path / "all").iterdir()}
+    assert names == {f"comparison.{suffix}" for suffix in ("txt", "md", "json", "xml")}
+    assert (tmp_path / "all" / "comparison.md").read_text(encoding="utf-8") == page
 
 
 def test_three_runs_share_ranks(cli: Cli, runs: tuple[str, str], task_folder: Path) -> None:
@@ -180,8 +182,7 @@ def test_agreement_is_reported_for_two_runs(cli: Cli, runs: tuple[str, str]) -> 
 
 
 def test_a_place_that_cannot_be_written_to_is_refused_before_comparing(cli: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("")
-    for path in ("folder", "file/c.json"):
+    for path in ("file", "file/c.json"):
         done = cli("compare", "a", "b", "--output_path", tmp_path / path)
         assert done.code == 2 and "--output_path" in done.err and "unknown run" not in done.err

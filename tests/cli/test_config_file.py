@@ -27,7 +27,9 @@ def written(task_folder: Path, tmp_path: Path) -> Callable[[str], Path]:
 
 
 def read(path: Path, *arguments: str) -> Any:
-    return make_parser("run").parse_args(with_config(make_parser("run"), ["-C", str(path), *arguments]).arguments)
+    return make_parser("run").parse_args(
+        with_config(make_parser("run"), ["-C", str(path), *arguments], ELSEWHERE).arguments
+    )
 
 
 def test_a_run_takes_its_options_from_the_file(cli: Cli, written: Callable[[str], Path]) -> None:
@@ -98,7 +100,8 @@ def test_a_list_on_the_command_line_takes_the_place_of_the_files(written: Callab
 def test_sending_results_elsewhere_is_refused_with_the_way_to_do_it(cli: Cli, tmp_path: Path, name: str) -> None:
     done = cli("run", "--model", "dummy", "--tasks", "colours", f"--{name}", "project=x", "name=y")
     assert done.code == 2
-    assert f"--{name}: results are not sent anywhere" in done.err and "--output_path DIR" in done.err
+    assert f"--{name}: is not an option of assay run. Assay sends results nowhere" in done.err
+    assert "--output_path DIR" in done.err
     assert not (tmp_path / "store.db").exists()
 
 

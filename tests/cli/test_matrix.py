@@ -39,7 +39,7 @@ def test_a_table_of_models_and_tasks(cli: Cli, task_folder: Path) -> None:
 def test_the_same_command_again_requests_nothing(cli: Cli, task_folder: Path) -> None:
     cli(*words(task_folder))
     out = cli(*words(task_folder)).out
-    assert out.count("60 answers known, 0 asked, 0 failed") == 3
+    assert out.count("60 answers known, 0 executed, 0 failed") == 3
 
 
 def test_a_killed_matrix_goes_on_where_it_was(start: Cli, process: Cli, task_folder: Path, tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_killed_matrix_goes_on_where_it_was(start: Cli, process: Cli, task_fol
     done = process("matrix", "--models", "dummy", f"acme/slow:log={second}", *tasks)
     asked, again = first.read_text().split(), second.read_text().split()
     assert done.code == 0
-    assert "record: dummy" in done.out and "60 answers known, 0 asked" in done.out
+    assert "record: dummy" in done.out and "60 answers known, 0 executed" in done.out
     # Answers are committed twenty times a second: few of them may be lost, however busy the machine is.
     assert len({*asked, *again}) == 60 and len(set(asked) & set(again)) < 20
 
@@ -84,6 +84,13 @@ def test_files_are_written(cli: Cli, task_folder: Path, tmp_path: Path) -> None:
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert (done.code, names) == (0, {f"matrix.{ending}" for ending in ("md", "csv", "tex", "json", "html")})
     assert (tmp_path / "out" / "matrix.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_one_file_is_written_where_its_suffix_is_a_format(cli: Cli, task_folder: Path, tmp_path: Path) -> None:
+    done = cli(*words(task_folder, "--output_path", tmp_path / "out" / "table.csv"))
+    assert (done.code, [path.name for path in (tmp_path / "out").iterdir()]) == (0, ["table.csv"])
+    text = (tmp_path / "out" / "table.csv").read_text(encoding="utf-8")
+    assert text == cli(*words(task_folder, "--format", "csv")).out
 
 
 def test_a_gap_is_reported_by_the_exit_code(cli: Cli, task_folder: Path) -> None:

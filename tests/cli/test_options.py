@@ -11,8 +11,8 @@ import pytest
 from assay.core.errors import UserError
 from assay.core.specs import Seeds
 from assay.options.evaluation_commands import WITHOUT_EFFECT
+from assay.options.option import split_names
 from assay.options.specification import parse_seeds
-from assay.options.values import split_names
 
 Cli = Callable[..., Any]
 

@@ -17,14 +17,14 @@ def test_a_plan_before_and_after_the_run(cli: Cli, task_folder: Path) -> None:
     words = ["--model", "dummy", "--tasks", "colours", "--include_path", task_folder]
     before = cli("plan", *words)
     assert before.code == 0
-    assert "60 posed, 60 distinct, 0 already known, 60 to ask (60 loglikelihood)" in before.out
+    assert "60 built, 60 distinct, 0 already known, 60 to execute (60 loglikelihood)" in before.out
     assert "forecast: unknown: this model has not run with this store yet" in before.out
     assert cli("run", *words, "--limit", "5").code == 0
     between = cli("plan", *words).out
-    assert "60 posed, 60 distinct, 15 already known, 45 to ask" in between
+    assert "60 built, 60 distinct, 15 already known, 45 to execute" in between
     assert "at the speed of this model's earlier runs" in between
     assert cli("run", *words).code == 0
-    assert "60 already known, 0 to ask (nothing)" in cli("plan", *words).out
+    assert "60 already known, 0 to execute (nothing)" in cli("plan", *words).out
 
 
 def test_a_plan_as_json(cli: Cli) -> None:
@@ -60,7 +60,7 @@ def test_a_model_that_measures_reports_tokens_and_time(process: Cli, task_folder
 def test_without_requests_there_are_no_tokens(process: Cli, task_folder: Path) -> None:
     words = ["--model", "acme/words", "--tasks", "colours", "--include_path", task_folder, "--limit", "2"]
     assert process("run", *words).code == 0
-    assert "tokens:   none\nforecast: nothing to ask" in process("plan", *words).out
+    assert "tokens:   none\nforecast: nothing to execute" in process("plan", *words).out
     report = json.loads(process("plan", *words, "--json").out)
     assert (report["tokens"], report["tokens_alone"], report["seconds"]) == (0, 0, 0.0)
 

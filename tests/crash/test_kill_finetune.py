@@ -93,8 +93,8 @@ def test_a_killed_matrix_trains_no_finished_cell_again_and_ends_with_the_same_we
     assert f'"{first.parent.name}" was trained so before and is used as it is' in errors
     assert first.stat().st_mtime_ns == written
     records = " ".join(printed.split()).split("record: ")[1:]
-    assert ["4 answers known, 0 asked" in record for record in records] == [True, False]
-    assert "0 answers known, 4 asked" in records[1]
+    assert ["4 answers known, 0 executed" in record for record in records] == [True, False]
+    assert "0 answers known, 4 executed" in records[1]
     for name in ("taste", "wealth"):
         weights = [(trained(store, name) / "model.safetensors").read_bytes() for store in (whole, killed)]
         assert weights[0] == weights[1]

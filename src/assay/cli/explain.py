@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 from assay.api import explain
 from assay.cli.progress_events import TerminalListener
 from assay.options.parser import CommandLine
-from assay.report.result_files import check_file, write_text
-from assay.report.safe_names import printable
-from assay.report.terminal import ProgressView, make_console, show_written
-from assay.studies.explain.explain_report import explanation_data, explanation_markdown, explanation_text
+from assay.report.deliver import CommandOutput
+from assay.report.result_files import check_output_path
+from assay.report.terminal import ProgressView, make_console
+from assay.studies.explain.explain_report import EXPLANATION_FORMATS
 
 
 def main(line: CommandLine) -> int:
     """Runs the command."""
-    options = line.options
-    if options.output_path:
-        check_file(options.output_path, "--output_path")
+    options, output = line.options, CommandOutput()
+    if options.output_path is not None:
+        check_output_path(options.output_path, EXPLANATION_FORMATS.suffixes)
     with ProgressView(make_console(stderr=True)) as view:
         found = explain(
             options.first,
@@ -29,17 +26,7 @@ def main(line: CommandLine) -> int:
             store=options.store,
             listener=TerminalListener(view),
         )
-    if options.format == "json":
-        text = json.dumps(explanation_data(found), indent=2, ensure_ascii=False, default=str) + "\n"
-    elif options.format == "markdown":
-        text = explanation_markdown(found)
-    elif options.output_path:
-        text = explanation_text(found)
-    else:
-        make_console().print(printable(explanation_text(found)), markup=False, soft_wrap=True)
-        return 0
-    if options.output_path:
-        show_written([write_text(Path(options.output_path).expanduser(), text)], make_console(stderr=True))
-    else:
-        print(text, end="")
-    return 0
+    output.show_text(EXPLANATION_FORMATS, options.format, found)
+    if options.output_path is not None:
+        output.take(EXPLANATION_FORMATS.write(found, options.output_path), make_console(stderr=True))
+    return output.code()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from assay.api import finetune
 from assay.cli.progress_events import TerminalListener
 from assay.options.parser import CommandLine
-from assay.options.training import training_settings
+from assay.options.specification import training_settings
 from assay.report.terminal import ProgressView, make_console
 from assay.report.trained_model import fitted_lines
 

@@ -11,8 +11,17 @@ class TerminalListener:
 
     def __init__(self, view: ProgressView) -> None:
         self._view = view
+        self._is_paused = False
+
+    def pause(self) -> None:
+        """Removes the bars, so that results can be printed; the next event shows new ones."""
+        self._view.__exit__(None, None, None)
+        self._is_paused = True
 
     def __call__(self, event: Event) -> None:
+        if self._is_paused:
+            self._view.__enter__()
+            self._is_paused = False
         try:
             self._show(event)
         except OSError:

@@ -5,17 +5,17 @@ Their options are the settings of a run, without those that have no meaning in t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from assay.core.training import METHODS
-from assay.options.command_rows import (
+from assay.options.commands import (
     COMPARED,
     FAMILY,
     LOG_SAMPLES,
     MODEL_HELP,
     ONE_MODEL,
-    OUTPUT_FOLDER,
+    OUTPUT_PATH,
     POWER,
     SEVERAL_MODELS,
     STORE,
@@ -23,17 +23,16 @@ from assay.options.command_rows import (
     TRUSTED_PACKAGE,
     Command,
     format_option,
-    hidden,
+    output_option,
 )
-from assay.options.option import OPTIONAL, SWITCH, WORDS, Option
+from assay.options.option import OPTIONAL, SWITCH, WORDS, Option, read_count, read_natural, split_names
 from assay.options.table import (
     OUTPUT,
     TASKS,
     TRAINING,
     setting_options,
+    training_options,
 )
-from assay.options.training import training_options
-from assay.options.values import read_count, read_natural, split_names
 
 # Options of lm-eval that need nothing here → why.
 WITHOUT_EFFECT = {
@@ -46,8 +45,8 @@ WITHOUT_EFFECT = {
     "trust_remote_code": "say trust_remote_code=true in --model_args for a model that needs it",
 }
 _SHORT = {"use_cache": "-c", "verbosity": "-v"}
-_UPLOAD = "Write the files with --output_path DIR --log_samples"
-# Options of lm-eval that send results elsewhere → what to do instead.
+_UPLOAD = "Assay sends results nowhere. Write the files with --output_path DIR --log_samples"
+# Options of lm-eval that upload results → what to do instead.
 ELSEWHERE = {
     "wandb_args": f"{_UPLOAD}, then: wandb artifact put --type results --name PROJECT/NAME DIR",
     "wandb_config_args": f"{_UPLOAD}, then: wandb artifact put --type results --name PROJECT/NAME DIR",
@@ -64,17 +63,22 @@ def _settings(without: Iterable[str]) -> dict[str, Option]:
 
 
 def _lm_eval_options() -> dict[str, Option]:
-    """Options of lm-eval that scripts may carry along."""
-    silent = {
+    """Options of lm-eval that scripts may contain and that are not needed here."""
+    return {
         name: Option(reason, short=_SHORT.get(name, ""), takes=OPTIONAL, constant=True, is_hidden=True)
         for name, reason in WITHOUT_EFFECT.items()
     }
-    return {**silent, **{name: Option(text, takes="any", is_hidden=True) for name, text in ELSEWHERE.items()}}
+
+
+def _hidden(options: Mapping[str, Option]) -> dict[str, Option]:
+    """Options that a command accepts and help texts leave out."""
+    return {name: replace(option, is_hidden=True) for name, option in options.items()}
 
 
 _EARLY_STOPPING = ("until_se", "until_decided", "reference")
 _AXES = ("fewshot_seeds", "orders", "draws")
 _TRAINED = ("finetune", "finetune_together")
+_SAMPLES = ("samples", "sample", "sample_seed")
 _TEXTS = ("window", "stride", "text_column", "domain_column")
 _RUN_ONLY = ("predict_only", "bootstrap_iters")
 _USUAL = (
@@ -106,7 +110,7 @@ def _run() -> Command:
             details="the command line overrides it",
             short="-C",
         ),
-        "output_path": OUTPUT_FOLDER,
+        "output_path": OUTPUT_PATH,
         "log_samples": LOG_SAMPLES,
         "write_out": Option("print the first document of each task", OUTPUT, short="-w", takes=SWITCH),
         "audit": Option(
@@ -125,9 +129,9 @@ def _run() -> Command:
         *("style", "like", "metrics", "seed", "until_se", "finetune"),
         *("output_path", "log_samples", "write_out", "config", "store"),
     )
-    accepted = {**hidden(training_options()), **figures, **_lm_eval_options()}
+    accepted = {**_hidden(training_options()), **figures, **_lm_eval_options()}
     about = "Evaluates one or more models on tasks. Repeating the command continues an interrupted run."
-    return Command(about, {**own, **_settings(()), **accepted}, shown)
+    return Command(about, {**own, **_settings(()), **accepted}, shown, ELSEWHERE, WITHOUT_EFFECT)
 
 
 def _plan() -> Command:
@@ -154,13 +158,13 @@ def _plan() -> Command:
     }
     without = (*_EARLY_STOPPING, *_TRAINED, *_RUN_ONLY)
     about = "Counts what a run would request, without running it. No weights are loaded."
-    refused = dict.fromkeys(_EARLY_STOPPING, "How many documents are enough is known during a run only: assay run")
+    unknown = "How many documents are enough is known during a run only: assay run"
+    refused = {**dict.fromkeys(_EARLY_STOPPING, unknown), **ELSEWHERE}
     shown = (*_USUAL, "style", "like", "metrics", "detect", "alpha", "format", "store")
-    return Command(about, {**own, **_settings(without), **_lm_eval_options()}, shown, refused)
+    return Command(about, {**own, **_settings(without), **_lm_eval_options()}, shown, refused, WITHOUT_EFFECT)
 
 
 def _matrix() -> Command:
-    formats = format_option("text", "markdown", "csv", "latex", "json", "html")
     own = {
         "model": SEVERAL_MODELS,
         "tasks": TASK_NAMES,
@@ -172,10 +176,8 @@ def _matrix() -> Command:
             default="the first that most models have",
             read=split_names,
         ),
-        "output_path": Option(
-            "folder for matrix.md, .csv, .tex, .json and .html, or one such file", OUTPUT, "PATH", "none", short="-o"
-        ),
-        "format": replace(formats, constants={}),
+        "output_path": output_option("matrix", ".md", ".csv", ".tex", ".json", ".html"),
+        "format": format_option("text", "markdown", "csv", "latex", "json", "html"),
         "store": STORE,
     }
     without = ("metrics", *_EARLY_STOPPING, *_AXES, *_RUN_ONLY)
@@ -188,7 +190,7 @@ def _matrix() -> Command:
         **dict.fromkeys(_EARLY_STOPPING, "Models are compared on the same documents: --sample N, or see assay run"),
         "predict_only": "See: assay run",
     }
-    return Command(about, {**own, **_settings(without), **hidden(training_options())}, shown, refused)
+    return Command(about, {**own, **_settings(without), **_hidden(training_options())}, shown, refused)
 
 
 def _finetune() -> Command:
@@ -207,12 +209,12 @@ def _finetune() -> Command:
         "store": STORE,
     }
     refused = {
-        **dict.fromkeys(("limit", "samples", "sample"), "Take fewer training examples with --train_limit"),
-        "num_fewshot": "Training examples have no few-shot examples before them",
-        **dict.fromkeys(("metrics", "scoring"), "See --validation_metric"),
-        "gen_kwargs": "It acts when the model generates: assay run",
+        **dict.fromkeys(("limit", *_SAMPLES), "Take fewer training examples with --train_limit"),
+        **dict.fromkeys(("num_fewshot", "fewshot_sampler"), "Training examples have no few-shot examples before them"),
+        **dict.fromkeys(("metrics", "scoring", "cluster"), "See --validation_metric"),
+        **dict.fromkeys(("gen_kwargs", *_TEXTS), "It changes evaluation, not training: assay run"),
     }
-    without = (*refused, *_EARLY_STOPPING, *_AXES, *_RUN_ONLY, *_TRAINED, "sample_seed", "cluster", "fewshot_sampler")
+    without = (*refused, *_EARLY_STOPPING, *_AXES, *_RUN_ONLY, *_TRAINED)
     shown = (
         *("model", "model_args", "batch_size", "device", "tasks", "include_path", "method", "epochs", "learning_rate"),
         *("train_batch_size", "train_seed", "train_limit", "validation_metric", "patience", "lora_rank"),
@@ -222,15 +224,13 @@ def _finetune() -> Command:
         "Trains a model on the training documents of tasks. The result is a new model with a name, which --model takes "
         "in every command. Repeating the command continues an interrupted training."
     )
-    return Command(about, {**own, **_settings((*without, *_TEXTS, "seed"))}, shown, refused)
+    return Command(about, {**own, **_settings(without)}, shown, refused)
 
 
 def _study_output() -> dict[str, Option]:
     """The rows of what a study of methods prints and writes."""
     return {
-        "output_path": Option(
-            "folder for study.json, study.md and figures", OUTPUT, "DIR", "none are written", short="-o"
-        ),
+        "output_path": replace(OUTPUT_PATH, help="file that ends in .json or .md, or folder for both and figures"),
         "format": format_option("text", "markdown", "json"),
         "figures": Option(
             "format of the figures below --output_path: svg, png or none",
@@ -283,12 +283,12 @@ def _methods() -> Command:
     refused = {
         "style": "Name the styles to compare with --styles",
         **dict.fromkeys(("metrics", "scoring"), "Name the methods to compare with --methods"),
-        "prompts": "See: assay run --prompts",
+        **dict.fromkeys(("prompts", "original_task"), "See: assay run --prompts"),
+        **dict.fromkeys(_TEXTS, "Methods score choices, and texts have none: assay run"),
         **dict.fromkeys(_EARLY_STOPPING, "Methods are compared on the same documents: --sample N, or see assay run"),
     }
-    without = (*refused, *_AXES, *_RUN_ONLY, *_TRAINED, *_TEXTS, "original_task", "gen_kwargs", "like")
-    usual = tuple(name for name in _USUAL if name != "gen_kwargs")
-    shown = (*usual, "styles", "methods", "output_path", "format", "figures", "details", "store")
+    without = (*refused, *_AXES, *_RUN_ONLY, *_TRAINED, "like")
+    shown = (*_USUAL, "styles", "methods", "output_path", "format", "figures", "details", "store")
     about = (
         "Compares the methods of scoring multiple-choice answers on the same answers of a model: accuracy, documents "
         "that change, ranks of models, and bias by length and position."

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from assay.core.specs import RunSpec
-from assay.options.command_rows import Command
+from assay.options.commands import Command
 from assay.options.option import OPTIONAL, REPEAT, SWITCH, WORDS, Option, field_default
 
 # Columns before the meaning of an option; a longer name has a line of its own.

@@ -17,9 +17,8 @@ from assay.core.protocols import Model
 from assay.core.secrets import redacted_text
 from assay.core.training import FINETUNE, FitSpec, parse_fit_spec
 from assay.models.model_registry import resolve_model
-from assay.options.specification import fit_spec_of
+from assay.options.specification import fit_spec_of, training_settings
 from assay.options.table import Settings
-from assay.options.training import training_settings
 from assay.report.safe_names import different_names, model_name
 
 if TYPE_CHECKING:

@@ -12,19 +12,19 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, cast
 
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.training import parse_fit_spec
-from assay.options.command_rows import Command
-from assay.options.commands import command
-from assay.options.evaluation_commands import ELSEWHERE, WITHOUT_EFFECT
-from assay.options.help import help_text
-from assay.options.hints import option_hint
+from assay.options.commands import Command
 from assay.options.option import OPTIONAL, REPEAT, SWITCH, WORDS, Option
-from assay.options.table import Settings, setting_options
-from assay.options.training import training_options, training_settings
+from assay.options.table import Settings, setting_options, training_options
 
+# The commands that evaluate or train models, and those that read what is recorded: the rows of either load on demand.
+_EVALUATING = ("run", "plan", "matrix", "finetune", "methods", "show")
+_RECORDED = ("rescore", "compare", "explain", "plot", "check", "store", "ls")
+NAMES = (*_EVALUATING, *_RECORDED)
 HELP, HELP_ALL = ("-h", "--help"), "--help_all"
 # argparse's words for a value of another type, and ours.
 _ILL_TYPED = re.compile(r"argument (--\w+)\S*: invalid (int|float) value: '(.*)'")
@@ -70,6 +70,8 @@ class _Parser(argparse.ArgumentParser):
     def _unknown(self, flag: str) -> Fault:
         if flag[2:] in self.refused:
             return Fault(flag, f"is not an option of {self.prog}", next=self.refused[flag[2:]])
+        from assay.options.hints import option_hint
+
         hint = option_hint(flag, self._option_string_actions)
         return Fault(flag, f"unknown option{hint}", next=f"See: {self.prog} --help")
 
@@ -80,6 +82,16 @@ class _Parser(argparse.ArgumentParser):
             flag, kind, value = found.groups()
             raise UserError(Fault(flag, f'is "{value}"', _NUMBERS[kind], advice))
         raise UserError(Fault("", message, next=advice))
+
+
+@cache
+def command(name: str) -> Command:
+    """A command by name."""
+    if name in _EVALUATING:
+        from assay.options.evaluation_commands import MAKERS
+    else:
+        from assay.options.record_commands import MAKERS
+    return MAKERS[name]()
 
 
 def make_parser(name: str) -> argparse.ArgumentParser:
@@ -131,16 +143,14 @@ def parse_command(name: str, arguments: Sequence[str]) -> CommandLine:
         arguments: the words after it, with `_` in the names of options.
     """
     own, parser = command(name), make_parser(name)
-    asked = [word for word in arguments[: _end(arguments)] if word in (*HELP, HELP_ALL)]
-    if asked:
-        width = shutil.get_terminal_size().columns
-        sys.stdout.write(help_text(name, own, everything=HELP_ALL in asked, width=width))
+    if {*HELP, HELP_ALL} & {*arguments[: _end(arguments)]}:
+        _print_help(name, own, arguments)
         raise Finished(0)
     notices: tuple[str, ...] = ()
-    if "config" in own.options:
+    if "config" in own.options and _flags_in(arguments) & {*flags_of("config", own.options["config"])}:
         from assay.options.config_file import with_config
 
-        configured = with_config(parser, arguments)
+        configured = with_config(parser, arguments, own.refused)
         arguments, notices = configured.arguments, configured.notices
     given = vars(parser.parse_args(_with_default_model(own, arguments)))
     read = {dest: _read(dest, own.options[dest], value) for dest, value in given.items()}
@@ -151,10 +161,21 @@ def _end(arguments: Sequence[str]) -> int:
     return list(arguments).index("--") if "--" in arguments else len(arguments)
 
 
+def _print_help(name: str, own: Command, arguments: Sequence[str]) -> None:
+    from assay.options.help import help_text
+
+    width = shutil.get_terminal_size().columns
+    sys.stdout.write(help_text(name, own, everything=HELP_ALL in arguments, width=width))
+
+
+def _flags_in(arguments: Sequence[str]) -> set[str]:
+    """The flags of a command line, without their values: `--limit`, `-L`."""
+    return {word.partition("=")[0] if word.startswith("--") else word[:2] for word in arguments}
+
+
 def _with_default_model(own: Command, arguments: Sequence[str]) -> list[str]:
     """The words with `--model hf` where there are model arguments and no model, as in lm-eval."""
-    option = own.options.get("model")
-    names = {word.partition("=")[0] if word.startswith("--") else word[:2] for word in arguments}
+    option, names = own.options.get("model"), _flags_in(arguments)
     if option is None or not option.is_required or not names & {"--model_args", "-a"}:
         return list(arguments)
     return list(arguments) if names & set(flags_of("model", option)) else ["--model", "hf", *arguments]
@@ -174,14 +195,7 @@ def _read(name: str, option: Option, value: Any) -> Any:
 
 def _command_line(own: Command, given: Mapping[str, Any], notices: Sequence[str]) -> CommandLine:
     """Parts the values: settings of a run, settings of training, what lm-eval's scripts carry along, and the rest."""
-    faults = [
-        Fault(f"--{name}", "results are not sent anywhere", next=advice)
-        for name, advice in ELSEWHERE.items()
-        if name in given
-    ]
-    if faults:
-        raise UserError(*faults)
-    lines = [f"--{name} has no effect: {reason}" for name, reason in WITHOUT_EFFECT.items() if name in given]
+    lines = [f"--{name} has no effect: {reason}" for name, reason in own.without_effect.items() if name in given]
     training = {name: given[name] for name in training_options() if name in given}
     if training:
         parse_fit_spec(training, "")  # a wrong value is an error before anything is loaded
@@ -198,5 +212,7 @@ def _settings(given: Mapping[str, Any], training: Mapping[str, Any]) -> Settings
     if "trust_package" in given:
         found.setdefault("allow_code", given["trust_package"])
     if training or "finetune" in found:
+        from assay.options.specification import training_settings
+
         found["finetune"] = {**(training_settings(found.get("finetune")) or {}), **training}
     return cast(Settings, found)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from assay.options.command_rows import (
+from assay.options.commands import (
     LOG_SAMPLES,
     MISSING,
-    OUTPUT_FILE,
-    OUTPUT_FOLDER,
+    OUTPUT_PATH,
     RECORDED_RUN,
     STORE,
     TASK_NAMES,
@@ -16,16 +15,15 @@ from assay.options.command_rows import (
     TRUSTED_PACKAGE,
     Command,
     format_option,
+    output_option,
 )
-from assay.options.hints import LISTINGS as SYNONYMS
-from assay.options.option import OPTIONAL, SWITCH, WORDS, Option
+from assay.options.option import OPTIONAL, SWITCH, WORDS, Option, read_count, read_margin, split_names
 from assay.options.table import (
     OUTPUT,
     RUNS,
     TASKS,
     setting_options,
 )
-from assay.options.values import read_count, read_margin, split_names
 from assay.studies.paired.paired_values import ALL_FLIPS, AXES, CORRECTIONS, TESTS
 
 FIGURE_KINDS = ("reliability", "axes", "prompts", "lengths", "positions")
@@ -45,7 +43,7 @@ def _rescore() -> Command:
             group=MISSING,
             default="as recorded",
         ),
-        "output_path": OUTPUT_FOLDER,
+        "output_path": OUTPUT_PATH,
         "log_samples": LOG_SAMPLES,
         "format": format_option("text", "json"),
         "store": STORE,
@@ -135,8 +133,8 @@ def _compare() -> Command:
         "picks": Option(
             "report per-document agreement of the predicted choices (reopens the runs)", OUTPUT, takes=SWITCH
         ),
-        "format": replace(format_option("text", "markdown", "json", "junit"), constants={}),
-        "output_path": OUTPUT_FILE,
+        "format": format_option("text", "markdown", "json", "junit"),
+        "output_path": output_option("comparison", ".txt", ".md", ".json", ".xml"),
         "store": STORE,
     }
     return Command("Compares recorded runs document by document. No model is loaded.", own)
@@ -157,7 +155,7 @@ def _explain() -> Command:
         ),
         "tokens": Option("open the models' tokenizers and compare tokens, too", OUTPUT, takes=SWITCH),
         "format": format_option("text", "markdown", "json"),
-        "output_path": OUTPUT_FILE,
+        "output_path": output_option("explanation", ".txt", ".md", ".json"),
         "store": STORE,
     }
     return Command("Explains why two recorded runs have different scores. No weights are loaded.", own)
@@ -173,7 +171,9 @@ def _plot() -> Command:
         is_positional=True,
         choices=FIGURE_KINDS,
     )
-    path = Option("file of the figure (.svg or .png)", OUTPUT, "FILE", "RUN_KIND.svg", short="-o")
+    path = replace(
+        OUTPUT_PATH, help="file that ends in .svg or .png, or folder for RUN_KIND.svg", default="the current folder"
+    )
     about = "Draws a figure of a recorded run. No model is loaded."
     return Command(about, {"run": RECORDED_RUN, "kind": kinds, "output_path": path, "store": STORE})
 
@@ -214,6 +214,8 @@ LISTINGS = ("tasks", "groups", "tags", "models", "metrics", "filters", "styles",
 
 
 def _ls() -> Command:
+    from assay.options.hints import LISTINGS as SYNONYMS
+
     own = {
         "what": Option(
             f"what to list: {', '.join(LISTINGS)}",

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
 
-from assay.options.commands import NAMES, command
-from assay.options.evaluation_commands import ELSEWHERE, WITHOUT_EFFECT
 from assay.options.help import label, meaning, usage
 from assay.options.option import Option
+from assay.options.parser import NAMES, command
 
 _HEAD = """# The command line
 
@@ -37,16 +37,18 @@ def _section(name: str) -> str:
         lines += [_row(dest, option) for dest, option in rows]
         lines.append("")
     hidden = {dest: option for dest, option in own.options.items() if option.is_hidden}
-    ours = [f"`{label(dest, option)}`" for dest, option in hidden.items() if dest not in (*WITHOUT_EFFECT, *ELSEWHERE)]
+    ours = [f"`{label(dest, option)}`" for dest, option in hidden.items() if dest not in own.without_effect]
     if ours:
         lines += [f"Also accepted: {', '.join(ours)}.", ""]
-    if any(dest in WITHOUT_EFFECT for dest in hidden):
-        lines += [
-            "Flags of lm-eval without effect: " + ", ".join(f"`--{dest}`" for dest in WITHOUT_EFFECT) + ". Refused, "
-            "with what to do instead: " + ", ".join(f"`--{dest}`" for dest in ELSEWHERE) + ".",
-            "",
-        ]
+    if own.without_effect:
+        lines += [f"Options of lm-eval without effect: {_flags(own.without_effect)}.", ""]
+    if own.refused:
+        lines += [f"Refused, with what to do instead: {_flags(own.refused)}.", ""]
     return "\n".join(lines)
+
+
+def _flags(names: Iterable[str]) -> str:
+    return ", ".join(f"`--{name}`" for name in names)
 
 
 def _row(dest: str, option: Option) -> str:

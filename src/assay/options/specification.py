@@ -6,20 +6,20 @@ A row of the table says which field of `RunSpec` it fills; fields that several s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 from assay.core.arguments import parse_arguments
 from assay.core.call_checks import checked
-from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.errors import ArgumentError, Fault, UserError, did_you_mean
+from assay.core.protocols import Task
 from assay.core.requests import LONGEST_WINDOWS
-from assay.core.specs import ModelSettings, RunSpec, Seeds, SubsamplingOptions, VariationAxes
-from assay.core.training import FINETUNE, FIT_KEYS, FitSpec, parse_fit_spec
+from assay.core.specs import LM_EVAL, ModelSettings, RunSpec, Seeds, SubsamplingOptions, VariationAxes
+from assay.core.training import FINETUNE, FIT_KEYS, METHODS, FitSpec, parse_fit_spec
 from assay.options.option import filled
 from assay.options.table import Settings, setting_options
-from assay.options.training import training_settings
 from assay.tasks.fewshot import sampler_fault
 from assay.tasks.lm_eval.build.generation_settings import LENGTH_NAMES
 from assay.tasks.lm_eval.variants.prompt_variants import ALL_PROMPTS
@@ -30,6 +30,8 @@ from assay.tasks.styles import OWN, find_style
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+# The argument `tasks` of the public functions: names, paths, task objects, or a list of these.
+Tasks = Union[str, Path, Task, Sequence[Union[str, Path, Task]]]
 # A larger number of seeds was meant as a seed.
 _MOST_SEEDS = 100
 # A larger number of draws of every answer is a mistake.
@@ -339,3 +341,86 @@ def fit_spec_of(settings: Settings) -> FitSpec | None:
     """How a run trains its model first; None for no training."""
     wanted = training_settings(settings.get("finetune"))
     return None if wanted is None else parse_fit_spec(wanted, "")
+
+
+def training_settings(
+    given: str | Path | Mapping[str, Any] | None, flag: str = f"--{FINETUNE}"
+) -> dict[str, Any] | None:
+    """Settings of training by the names of `FIT_KEYS`: a method, a YAML file, or the settings themselves.
+
+    Args:
+        given: `lora`, `recipe.yaml`, or a mapping; None for no training.
+        flag: the option that names a file, for errors.
+    """
+    if given is None or isinstance(given, Mapping):
+        return None if given is None else dict(given)
+    text = str(given)
+    if not text.endswith((".yaml", ".yml")):
+        if text not in METHODS:
+            raise UserError(Fault(flag, f'is "{text}"', f"one of {', '.join(METHODS)}, or a YAML file"))
+        return {FINETUNE: text}
+    from assay.tasks.lm_eval.file.yaml_reader import read_task_file, references
+
+    file = read_task_file(Path(text).expanduser())
+    settings = {FINETUNE: METHODS[0], **{_name(key): value for key, value in file.data.items()}}
+    code = [Fault(file.where(*path), f'"{word}" is code', "values only") for path, word in references(dict(file.data))]
+    if code:
+        raise UserError(*code)
+    parse_fit_spec(settings, text)
+    return settings
+
+
+def _name(key: Any) -> str:
+    """A key of a file as the name of a setting; `method` is what `assay finetune` calls the method."""
+    name = str(key).replace("-", "_")
+    return FINETUNE if name == "method" else name
+
+
+def split_tasks(tasks: Tasks) -> list[str | Task]:
+    """The tasks as a list: names, paths as names, and objects."""
+    if isinstance(tasks, str):
+        return [name.strip() for name in tasks.split(",") if name.strip()]
+    given = tasks if isinstance(tasks, Sequence) else [tasks]
+    return [str(item) if isinstance(item, Path) else item for item in given]
+
+
+def names_and_objects(tasks: Tasks) -> tuple[list[str], list[Task]]:
+    """Names and task objects, apart."""
+    wanted = split_tasks(tasks)
+    return [item for item in wanted if isinstance(item, str)], [item for item in wanted if not isinstance(item, str)]
+
+
+def task_objects(tasks: Tasks, function: str) -> list[Task]:
+    """The task objects of a recorded run; its other tasks are found by their names."""
+    names, objects = names_and_objects(tasks)
+    if names:
+        advice = "Leave the names out: all tasks of the run are found by name"
+        raise ArgumentError(Fault(f"{function}()", f"tasks names {', '.join(names)}", "task objects only", advice))
+    return objects
+
+
+def refuse_early_stopping(settings: Settings) -> None:
+    """Rejects early stopping where models are compared on the same documents."""
+    names = [name for name in ("until_se", "until_decided", "reference") if settings.get(name) is not None]
+    if names:
+        found = "does not work where several models are evaluated on the same documents"
+        raise UserError(*(Fault(f"--{name}", found, "--sample N", "See: assay run") for name in names))
+
+
+def refuse_methods_settings(settings: Settings) -> None:
+    """Rejects settings that the study itself varies."""
+    advice = {
+        "style": "Name the styles to compare with --styles",
+        "metrics": "Name the methods to compare with --methods",
+        "scoring": "Name the methods to compare with --methods",
+        "prompts": "See: assay run --prompts",
+    }
+    faults = [
+        Fault(f"--{name}", "does not apply to a study of methods", next=text)
+        for name, text in advice.items()
+        if settings.get(name)
+    ]
+    if settings.get("like") not in (None, LM_EVAL):
+        faults.append(Fault("--like", "a profile has one style and method", next="See: assay run --like"))
+    if faults:
+        raise UserError(*faults)

@@ -8,14 +8,28 @@ A new option is a row here and a field of the specification.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from assay.core.annotations import Plain
 from assay.core.specs import Seeds
-from assay.options.option import OPTIONAL, REPEAT, SWITCH, VALUE, WORDS, Option, rows_of
-from assay.options.values import joined_names, read_boolean, read_pairs, read_samples, read_seeds
+from assay.core.training import DIRECTIONS, FIT_KEYS, MIXES, FitSpec
+from assay.options.option import (
+    OPTIONAL,
+    REPEAT,
+    SWITCH,
+    VALUE,
+    WORDS,
+    Option,
+    joined_names,
+    read_boolean,
+    read_pairs,
+    read_samples,
+    read_seeds,
+    rows_of,
+)
 
 # Headings of help texts, in their order.
 RUNS, MODEL, TASKS, DOCUMENTS, PROMPTS, SCORING = "runs", "model", "tasks", "documents", "prompts", "scoring"
@@ -377,3 +391,44 @@ class Settings(TypedDict, total=False):
 def setting_options() -> dict[str, Option]:
     """The rows of the table by name."""
     return rows_of(Settings)
+
+
+# A setting of training → what the value is, its metavar, and the default in words where it is not a fixed value.
+_TRAINING_ROWS = {
+    "epochs": ("passes over the training examples", "N", ""),
+    "max_steps": ("maximum number of optimizer steps", "N", "as many as the epochs have"),
+    "learning_rate": ("peak learning rate", "RATE", "depends on the method"),
+    "warmup": ("fraction of steps with linear warmup", "FRACTION", ""),
+    "schedule": ("learning-rate schedule after warmup: linear (to zero) or constant", "NAME", ""),
+    "weight_decay": ("weight decay of AdamW", "X", ""),
+    "train_batch_size": ("training examples per forward pass", "N", ""),
+    "accumulation": ("gradient accumulation: forward passes per step", "N", ""),
+    "train_seed": ("seed of shuffling, dropout, new heads and the holdout", "N", ""),
+    "holdout": ("fraction held out for validation where a task has no validation split", "FRACTION", ""),
+    "validation_metric": (
+        f"metric that selects the checkpoint: {', '.join(DIRECTIONS)}",
+        "NAME",
+        "the tasks' first metric",
+    ),
+    "patience": ("validations without improvement before training stops early", "N", "no early stopping"),
+    "check_every": ("steps between validations and checkpoints", "N", "once per epoch"),
+    "train_max_length": ("maximum tokens per training example", "N", "the model's maximum length"),
+    "lora_rank": ("LoRA rank", "N", ""),
+    "lora_alpha": ("LoRA alpha", "X", ""),
+    "lora_dropout": ("LoRA dropout", "FRACTION", ""),
+    "lora_targets": ("modules to adapt with LoRA, joined with +", "NAMES", "the family's usual ones"),
+    "mix": (f"mixture of several tasks: {MIXES[0]}, or {MIXES[1]} (smaller tasks repeated)", "NAME", ""),
+    "train_limit": ("random sample of N training examples per task", "N", "all"),
+    "check_limit": ("random sample of N validation examples per task", "N", "all"),
+}
+
+
+@cache
+def training_options() -> dict[str, Option]:
+    """The settings of training by the names of `FIT_KEYS`; their defaults are those of `FitSpec`."""
+    initial = FitSpec()
+    values = {**asdict(initial.settings), **asdict(initial)}
+    return {
+        name: Option(text, TRAINING, metavar, words or f"{values[FIT_KEYS[name][0]]}".removesuffix(".0"), takes=VALUE)
+        for name, (text, metavar, words) in _TRAINING_ROWS.items()
+    }

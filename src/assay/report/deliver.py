@@ -1,25 +1,25 @@
 """Outputs of a command: a table, files and figures, each independent of the others.
 
-An output that fails does not stop the others. At the end the failures are reported, and the exit code is that of the
-worst: 1 for a bug, 2 for what cannot be written, 3 for a run that lacks answers or scores.
+An output that fails does not stop the others. The failures are reported at the end, and the exit code is that of the
+worst: 1 for a bug, 2 for what cannot be written, 3 for missing answers or scores, 4 for a run worse than its baseline.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import AssayError, Fault, UserError
 from assay.core.results import Problem
-from assay.report.result_files import WrittenFiles
+from assay.report.result_files import ReportFormats, WrittenFiles
 from assay.report.terminal import show_written
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-INCOMPLETE = 3
+INCOMPLETE, WORSE = 3, 4
 
 
 @dataclass(slots=True)
@@ -48,12 +48,17 @@ class CommandOutput:
         if console is not None:
             self.show("the list of files", lambda: show_written(written.paths, console))
 
-    def code(self, found: Iterable[Problem], is_whole: bool) -> int:
-        """The exit code; raises the first bug, or else what the user can fix of the outputs, standard output last.
+    def show_text(self, formats: ReportFormats, name: str, found: Any) -> None:
+        """Prints a report in one of its formats."""
+        self.show(f"--format {name}", lambda: sys.stdout.write(formats.text(name, found)))
+
+    def code(self, found: Iterable[Problem] = (), is_whole: bool = True, is_worse: bool = False) -> int:
+        """The exit code; raises the first bug, or else the faults of outputs, standard output last.
 
         Args:
             found: what the run itself lacks; it is shown already.
             is_whole: whether every request was answered and every task scored.
+            is_worse: whether a run is worse than its baseline.
         """
         bugs = [problem for problem in (*found, *self.problems) if problem.is_bug]
         faults = [fault for problem in self.problems if not problem.is_bug for fault in problem.faults]
@@ -65,4 +70,13 @@ class CommandOutput:
             raise UserError(*faults)
         if self._closed is not None:
             raise self._closed
-        return 0 if is_whole else INCOMPLETE
+        return WORSE if is_worse else 0 if is_whole else INCOMPLETE
+
+
+def overall_code(codes: Sequence[int]) -> int:
+    """The exit code of several runs: that of a bug; of a user error where all have one; else 3 where any failed."""
+    if AssayError.exit_code in codes:
+        return AssayError.exit_code
+    if all(code == UserError.exit_code for code in codes):
+        return UserError.exit_code
+    return INCOMPLETE if any(codes) else 0

@@ -151,12 +151,59 @@ def _explained(path: Path, advice: str = _AFTER_A_RUN) -> Iterator[None]:
         ) from error
 
 
-def check_output_path(output_path: str | Path) -> None:
-    """Fails early when the place for results cannot be written to."""
+def names_file(output_path: str | Path, suffixes: Iterable[str]) -> bool:
+    """Whether `--output_path` names one file, by its suffix; otherwise it names a folder."""
+    target = Path(output_path).expanduser()
+    return target.suffix in suffixes and not target.is_dir()
+
+
+def check_output_path(output_path: str | Path, suffixes: Iterable[str] = (".json",)) -> None:
+    """Fails early when the place for results cannot be written to.
+
+    Args:
+        output_path: a folder, or a file with one of the suffixes.
+        suffixes: those of the files that are written.
+    """
     if output_path == "":
         raise OutputError(Fault("--output_path", "is empty", "a folder", 'The current folder is "."'))
     target = Path(output_path).expanduser()
-    check_folder(target.parent if target.suffix == ".json" else target, "Choose another --output_path")
+    check_folder(target.parent if names_file(target, suffixes) else target, "Choose another --output_path")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFormats:
+    """The formats that a report is printed and written in.
+
+    Attributes:
+        name: name of its files, without the suffix.
+        formats: name of a format → suffix of its file, and the function that makes the text.
+    """
+
+    name: str
+    formats: Mapping[str, tuple[str, Callable[[Any], str]]]
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """The suffixes by which `--output_path` names one file."""
+        return tuple(suffix for suffix, _ in self.formats.values())
+
+    def text(self, name: str, found: Any) -> str:
+        """The report in a format; it ends with a line break."""
+        return self.formats[name][1](found).removesuffix("\n") + "\n"
+
+    def write(self, found: Any, output_path: str | Path) -> WrittenFiles:
+        """Writes the file that `--output_path` names, or all files into the folder that it names."""
+        target = Path(output_path).expanduser()
+        if names_file(target, self.suffixes):
+            return write_each((target, self._maker(name, found)) for name in self._format_of(target.suffix))
+        files = {target / f"{self.name}{suffix}": name for name, (suffix, _) in self.formats.items()}
+        return write_each((path, self._maker(name, found)) for path, name in files.items())
+
+    def _format_of(self, suffix: str) -> list[str]:
+        return [name for name, (own, _) in self.formats.items() if own == suffix]
+
+    def _maker(self, name: str, found: Any) -> Maker:
+        return lambda path: write_text(path, self.text(name, found))
 
 
 def check_file(path: str | Path, flag: str) -> None:

@@ -71,14 +71,16 @@ def draw_recorded(
         store: holds the run.
         run: its name, the start of it, or `last`.
         kind: one of `KINDS`.
-        path: the figure's file; `RUN_KIND.svg` when None.
+        path: the figure's file, or a folder for `RUN_KIND.svg`; the current folder when None.
         listener: receives events.
         tasks: task objects, for a run of such.
     """
     if kind not in KINDS:
         raise UserError(Fault("plot", f'no figure "{kind}"', "one of " + ", ".join(KINDS)))
     record = store.runs.get(run)
-    target = Path(f"{record.id}_{kind}.svg") if path is None else Path(path).expanduser()
+    target = Path("." if path is None else path).expanduser()
+    if path is None or target.suffix == "" or target.is_dir():
+        target = target / f"{record.id}_{kind}.svg"
     missing = missing_packages([check_figure(target, "--output_path")])
     if missing:
         raise MissingExtra(*missing)

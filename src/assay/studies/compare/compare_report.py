@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -12,13 +13,13 @@ from xml.sax.saxutils import escape, quoteattr
 
 from assay.core.plural import plural
 from assay.core.scores import Estimate
+from assay.report.result_files import ReportFormats
 from assay.report.safe_names import printable
 from assay.report.tables import format_number, markdown_table
 from assay.studies.compare.compare_values import RunComparison, Uncompared
 from assay.studies.paired.paired_values import Agreement, PairedScore, RankTable
 from assay.studies.paired.verdicts import level_text
 
-FORMATS = ("table", "markdown", "json", "junit")
 # Beyond so many pairs a reader wants the ranks; the data has them all.
 _MOST_PAIRS = 60
 _MOST_FAILURES = 10
@@ -29,6 +30,24 @@ _TOLERANCE = 1e-12
 _SUITE = "assay compare"
 # Headings of what a row is about.
 _NAMES = ("Task, metric", "Systems", "Rank", "System")
+
+
+def comparison_formats(gate: float | None = None, width: int | None = None) -> ReportFormats:
+    """The formats of a comparison.
+
+    Args:
+        gate: the margin of `--fail_if_worse`, 0 for none; None without a gate.
+        width: width of the terminal that the text is for; None for a file.
+    """
+    return ReportFormats(
+        "comparison",
+        {
+            "text": (".txt", partial(comparison_text, width=width)),
+            "markdown": (".md", comparison_markdown),
+            "json": (".json", lambda found: json.dumps(comparison_data(found), indent=2, ensure_ascii=False)),
+            "junit": (".xml", lambda found: comparison_junit(found, gate is not None, gate or None)),
+        },
+    )
 
 
 def comparison_data(found: RunComparison) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from assay.core.errors import Fault, UserError
 from assay.core.tabular import Row, Tabular
 from assay.studies.paired.paired_values import CompareOptions, OverallScore, PairedScore, RankTable
 
@@ -102,3 +103,19 @@ class RunComparison(Tabular):
         if pair.margin.is_not_worse is None:
             return "the metric has no direction"
         return "" if pair.margin.is_not_worse else f"not shown to be at most {margin:g} worse"
+
+
+def gated_options(options: CompareOptions, gate: float | None, first: str) -> CompareOptions:
+    """The options of a comparison that `--fail_if_worse` judges: its margin, and a baseline.
+
+    Args:
+        options: what else was requested.
+        gate: the margin of the gate, 0 for none; None without a gate.
+        first: the run that is the baseline where the options name none.
+    """
+    if gate is None:
+        return options
+    if gate and options.margin not in (None, gate):
+        found = f"has a margin of {gate:g}, and --margin is {options.margin:g}"
+        raise UserError(Fault("--fail_if_worse", found, "one of the two, or the same value for both"))
+    return replace(options, margin=gate or options.margin, baseline=options.baseline or first)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 from assay.core.plural import plural
+from assay.report.result_files import ReportFormats
+from assay.report.safe_names import printable
 from assay.studies.explain.explain_values import Cause, Explanation, TaskExplanation, points_text
 from assay.studies.paired.paired_values import Score
 
@@ -83,3 +86,13 @@ def _evidence(cause: Cause, indent: str | None) -> Iterator[str]:
     yield "```diff"
     yield from cause.evidence
     yield "```"
+
+
+EXPLANATION_FORMATS = ReportFormats(
+    "explanation",
+    {
+        "text": (".txt", lambda found: printable(explanation_text(found))),
+        "markdown": (".md", explanation_markdown),
+        "json": (".json", lambda found: json.dumps(explanation_data(found), indent=2, ensure_ascii=False, default=str)),
+    },
+)
