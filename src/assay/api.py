@@ -493,7 +493,7 @@ def compare(
     force: bool = False,
     flips: int = 0,
     seed: int = 0,
-    picks: bool = False,
+    predictions: bool = False,
     store: StoreLocation = None,
     listener: Listener = ignore,
 ) -> RunComparison:
@@ -502,7 +502,7 @@ def compare(
     Args:
         runs: two or more, as in `load_run`; `RUN@TASK` for one task of a run.
         tasks: tasks to compare (`demo_*` is a pattern); all that the runs share when empty. Task objects of the runs
-            are needed where documents are read again: a sampled run against a whole one, `flips`, `picks`.
+            are needed where documents are read again: a sampled run against a whole one, `flips`, `predictions`.
         metrics: names, or `name,filter`; the first that a task reports when empty; `all` for every one.
         baseline: the run that all others are compared with; None for every pair.
         margin: equivalence margin, the largest difference that does not matter: 0.02 is 2 points of an accuracy.
@@ -514,7 +514,7 @@ def compare(
         force: whether to compare runs that are not comparable.
         flips: documents to list, better and worse each; -1 for all.
         seed: seed of resampling.
-        picks: whether to report how often the runs predict the same choices; their documents are read for it.
+        predictions: whether to report how often the runs predict the same choices; their documents are read for it.
         store: the store that holds the runs.
         listener: as in `evaluate`.
     """
@@ -535,7 +535,7 @@ def compare(
         force=force,
         flips=flips,
         seed=seed,
-        picks=picks,
+        predictions=predictions,
     )
     with open_store(store_of_runs(store, *runs), may_be_read_only=True) as opened:
         return compare_runs(opened, [run_id(run) for run in runs], options, listener, objects)

@@ -170,12 +170,12 @@ def test_junk_is_reported(cli: Cli, runs: tuple[str, str], arguments: list[str],
 
 def test_agreement_is_reported_for_two_runs(cli: Cli, runs: tuple[str, str]) -> None:
     """Both are right in documents 0 to 3 and wrong in 16 to 19. By chance 0.8·0.2 + 0.2·0.8 would be: 0.08/0.68."""
-    out = cli("compare", *runs, "--picks").out
+    out = cli("compare", *runs, "--predictions").out
     assert "the same outcome in 40.0 % of 20 documents, Cohen's κ 0.12 (" in out
     assert "the same prediction in 40.0 % of 20 documents, Cohen's κ 0.1" in out
     assert (
         "Same outcome | κ | Same prediction | κ of predictions |"
-        in cli("compare", *runs, "--picks", "--format", "markdown").out
+        in cli("compare", *runs, "--predictions", "--format", "markdown").out
     )
     (pair,) = json.loads(cli("compare", *runs, "--format", "json").out)["pairs"]
     assert pair["agreement"]["kappa"]["n"] == 20 and pair["picks"] is None

@@ -35,7 +35,7 @@ def main(line: CommandLine) -> int:
         force=options.force,
         flips=options.flips,
         seed=options.seed,
-        picks=options.picks,
+        predictions=options.predictions,
     )
     wanted = gated_options(wanted, gate, options.runs[0])
     place = default_path() if options.store is None else options.store

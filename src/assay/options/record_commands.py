@@ -130,7 +130,7 @@ def _compare() -> Command:
             read=read_count("--flips", ALL_FLIPS),
             initial=0,
         ),
-        "picks": Option(
+        "predictions": Option(
             "report per-document agreement of the predicted choices (reopens the runs)", OUTPUT, takes=SWITCH
         ),
         "format": format_option("text", "markdown", "json", "junit"),

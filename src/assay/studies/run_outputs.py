@@ -162,7 +162,8 @@ def _show_run(result: RunResult, wanted: RunOutputs, notices: tuple[str, ...] | 
         show_notices(sample_notices(result) if wanted.log_samples else [], make_console(stderr=True))
         output.take(written_results(result, wanted.output_path, wanted.log_samples, audit or None), console)
     # Last: a figure for which the run has nothing to show must not cost the files.
-    output.take(write_each(_figure_files(result, wanted)), console)
+    if wanted.figures:
+        output.take(write_each(_figure_files(result, wanted)), console)
     return output.code(result.problems, result.is_whole)
 
 

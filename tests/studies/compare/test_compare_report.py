@@ -192,7 +192,7 @@ def test_the_documents_needed_say_for_which_difference() -> None:
     pair = replace(found.pairs[0], detectable=0.2, needed=900, needed_to_detect=1234)
     observed = comparison_text(replace(found, pairs=(pair,)))
     assert "Detectable with n  n, observed effect\n" in observed and "n to detect" not in observed
-    requested = comparison_text(replace(found, pairs=(pair,), wish=CompareOptions(detect=0.02)))
+    requested = comparison_text(replace(found, pairs=(pair,), options=CompareOptions(detect=0.02)))
     assert "Detectable with n  n, observed effect  n to detect 0.02\n" in requested
     assert "0.2000             900                 1,234" in requested
 

@@ -656,7 +656,7 @@ def test_keeping_ten_thousand_documents_takes_milliseconds(tmp_path: Path) -> No
 def test_predictions_agree_where_they_can_be_read(run: Run, versus: Versus, folder: Path) -> None:
     """a is wrong from document 2 on, b from 10 on: on 4 documents both predict the same."""
     runs = run(2, "a"), run(10, "b")
-    (pair,) = versus(*runs, picks=True).pairs
+    (pair,) = versus(*runs, predictions=True).pairs
     assert pair.picks is not None and pair.agreement is not None
     assert (pair.picks.equal, pair.picks.kappa.n) == (pytest.approx(4 / 12), 12)
     # Documents 0, 1, 10 and 11 are alike. Each run picks "yes" 6 times of 12, so half would be alike by chance.
@@ -666,7 +666,7 @@ def test_predictions_agree_where_they_can_be_read(run: Run, versus: Versus, fold
     assert pair.agreement.kappa.value == pytest.approx((4 / 12 - chance) / (1 - chance))
     assert versus(*runs).pairs[0].picks is None
     shutil.rmtree(folder)
-    (pair,) = versus(*runs, picks=True).pairs
+    (pair,) = versus(*runs, predictions=True).pairs
     assert pair.picks is None and "predictions cannot be compared" in pair.remarks[-1]
 
 
@@ -675,7 +675,7 @@ def test_predictions_in_other_orders_are_those_of_the_documents(run: Run, versus
     task = "odd@letters"
     name = run(12, "a", task, orders=2)
     sides = f"{name}@{task}#order=1", f"{name}@{task}#order=2"
-    (pair,) = versus(*sides, across=("prompts",), picks=True).pairs
+    (pair,) = versus(*sides, across=("prompts",), predictions=True).pairs
     assert pair.picks is not None and (pair.picks.equal, pair.picks.kappa.n) == (0.0, 12)
 
 
@@ -686,6 +686,6 @@ def test_written_answers_without_choices_have_no_predictions(run: Run, versus: V
         doc_to_target="\"{{['yes','no'][label]}}\"",
         metric_list="[{metric: exact_match}]",
     )
-    (pair,) = versus(run(2, "a"), run(10, "b"), picks=True).pairs
+    (pair,) = versus(run(2, "a"), run(10, "b"), predictions=True).pairs
     assert pair.picks is None and pair.agreement is not None
     assert "no document has a prediction in both runs" in pair.remarks[-1]

@@ -50,10 +50,15 @@ def comparison_formats(gate: float | None = None, width: int | None = None) -> R
     )
 
 
+# Keys of the file format that differ from the names of the fields.
+_KEYS = {"options": "wish", "predictions": "picks"}
+
+
 def comparison_data(found: RunComparison) -> dict[str, Any]:
     """The comparison as JSON data; numbers that JSON does not know are null."""
     data: dict[str, Any] = _plain(asdict(found))
-    return data
+    options = {_KEYS.get(key, key): value for key, value in data["options"].items()}
+    return {_KEYS.get(key, key): options if key == "options" else value for key, value in data.items()}
 
 
 def _plain(value: Any) -> Any:
@@ -119,7 +124,7 @@ def _lines(found: RunComparison, layout: Any, heading: str) -> Iterator[str]:
         yield ""
         yield from layout(*_places(table))
     shown = found.pairs[:_MOST_PAIRS]
-    for rows_of in (_scores, _sizes, partial(_power_columns, detect=found.wish.detect), _agreements):
+    for rows_of in (_scores, _sizes, partial(_power_columns, detect=found.options.detect), _agreements):
         heads, rows = rows_of(shown, not is_pair)
         # A screen has room for one pair's agreement, which is a line below.
         if rows_of is not _agreements or (rows and heading):
@@ -127,7 +132,7 @@ def _lines(found: RunComparison, layout: Any, heading: str) -> Iterator[str]:
             yield from layout(heads, rows)
     printed = ""
     for pair in shown:
-        agreed = _agreed(pair) if not heading and (is_pair or found.wish.picks) else ()
+        agreed = _agreed(pair) if not heading and (is_pair or found.options.predictions) else ()
         lines = list(_pair_lines(pair, "- " if heading else "  ", pair.verdict != found.verdict, agreed))
         if lines and _name(pair) != printed:
             printed = _name(pair)

@@ -338,7 +338,7 @@ def _compared(context: _ComparisonContext, group: tuple[_TaskColumn, _MetricGrou
         tasks = column.tasks[item.score.first], column.tasks[item.score.second]
         score = _with_counts(context, column, replace(item.score, differing=pairing.differing), pairing)
         score = replace(score, remarks=(*pairing.remarks, *pair_caveats(score, pairing.match, tasks)))
-        if context.options.picks:
+        if context.options.predictions:
             score = _with_prediction_agreement(context, column, score, pairing.match)
         if context.options.flips:
             score = _with_flips(context, column, score)
@@ -529,7 +529,7 @@ def _concluded(
     overall = _overall_scores(context.options, firsts)
     tables = [*_tables(systems, groups, pairs), *_overall_table(systems, groups, overall)]
     return RunComparison(
-        wish=context.options,
+        options=context.options,
         systems=tuple(systems),
         pairs=tuple(pairs),
         overall=tuple(overall),

@@ -40,7 +40,7 @@ class RunComparison(Tabular):
     """Two or more runs compared.
 
     Attributes:
-        wish: the options.
+        options: the options of the comparison.
         systems: the runs, in the order given.
         pairs: every two systems that were compared, task by task.
         overall: the same over all tasks, where there are several.
@@ -51,7 +51,7 @@ class RunComparison(Tabular):
         uncompared: tasks and metrics that were left out.
     """
 
-    wish: CompareOptions
+    options: CompareOptions
     systems: tuple[System, ...]
     pairs: tuple[PairedScore, ...]
     overall: tuple[OverallScore, ...]

@@ -38,7 +38,7 @@ class CompareOptions:
         force: whether to compare runs that are not comparable.
         flips: how many documents to list that are better in one run; `ALL_FLIPS` for all.
         seed: of sign flips and resamples.
-        picks: whether to report agreement of predictions, for which runs are reopened.
+        predictions: whether to report agreement of predictions, for which runs are reopened.
     """
 
     tasks: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class CompareOptions:
     force: bool = False
     flips: int = 0
     seed: int = 0
-    picks: bool = False
+    predictions: bool = False
 
 
 @dataclass(frozen=True, slots=True)
