@@ -167,6 +167,6 @@ def test_a_document_is_shown_and_planned(cli: Cli, own: Path, monkeypatch: pytes
     monkeypatch.chdir(own.parent)
     assert "abcdefgh" in cli("show", "text:own.jsonl").out
     assert (
-        "3 posed, 3 distinct, 0 already known, 3 to ask"
+        "3 built, 3 distinct, 0 already known, 3 to execute"
         in cli("plan", "--model", "ngram", "--tasks", "text:own.jsonl").out
     )
