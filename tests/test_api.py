@@ -226,6 +226,17 @@ def test_result_files_hold_what_the_command_line_writes(tmp_path: Path) -> None:
         evaluate("ngram", "demo_questions", store=":memory:", audit=True)
 
 
+def test_figures_are_drawn_from_the_table_in_the_result_file(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    figures = {"reliability": tmp_path / "r.svg"}
+    result = evaluate("ngram", "demo_questions", limit=5, store=":memory:", figures=figures)
+    assert result.tasks[0].reliability is not None and "<svg" in figures["reliability"].read_text(encoding="utf-8")
+    with pytest.raises(UserError, match=r"r\.gif"):
+        evaluate("ngram", "demo_questions", limit=5, store=":memory:", figures={"reliability": tmp_path / "r.gif"})
+    with pytest.raises(UserError, match="--prompt_figure"):
+        evaluate("ngram", "demo_questions", limit=5, store=":memory:", figures={"prompts": tmp_path / "p.svg"})
+
+
 def test_an_audit_and_a_figure_of_a_result_and_of_its_record(tmp_path: Path) -> None:
     task = toy_generation_task(3)
     result = evaluate(ScriptedModel(seven), task, store=tmp_path / "s.db")

@@ -61,3 +61,11 @@ def test_unknown_runs_and_tasks_are_reported(cli: Cli, task_folder: Path) -> Non
     assert 'unknown run "2031"' in cli("explain", first, "2031").err
     done = cli("explain", first, second, "--tasks", "colours", "shapes")
     assert (done.code, "has no such task" in done.err) == (2, True)
+
+
+def test_a_file_by_its_suffix_or_all_formats_in_a_folder(cli: Cli, task_folder: Path, tmp_path: Path) -> None:
+    runs = two_runs(cli, task_folder, "--limit", "5")
+    done = cli("explain", *runs, "--output_path", tmp_path / "why.json")
+    assert done.code == 0 and json.loads((tmp_path / "why.json").read_text())["runs"] == list(runs)
+    assert cli("explain", *runs, "--output_path", tmp_path / "out").code == 0
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".txt", ".md", ".json"}

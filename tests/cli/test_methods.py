@@ -79,3 +79,9 @@ def test_failed_requests_are_reported_by_the_exit_code(process: Cli, task_folder
     done = process("methods", "--model", "acme/failing", "--tasks", "colours", "--include_path", task_folder)
     assert done.code == 3
     assert "failing: 86 requests failed (too_long: the prompt [b]is[/b] too long)" in done.out
+
+
+def test_one_file_by_its_suffix_has_no_figures_beside_it(cli: Cli, task_folder: Path, tmp_path: Path) -> None:
+    done = cli(*words(task_folder, "--output_path", str(tmp_path / "out" / "methods.json")))
+    assert (done.code, [path.name for path in (tmp_path / "out").iterdir()]) == (0, ["methods.json"])
+    assert json.loads((tmp_path / "out" / "methods.json").read_text(encoding="utf-8"))["tasks"] == ["colours"]

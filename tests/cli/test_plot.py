@@ -37,3 +37,11 @@ def test_a_figure_without_anything_to_show_is_an_error(cli: Cli, task_folder: Pa
 
 def test_wrong_words_are_errors(cli: Cli) -> None:
     assert 'KIND: is "reliabilty" (did you mean "reliability"?)' in cli("plot", "last", "reliabilty").err
+
+
+def test_a_folder_takes_a_file_named_by_run_and_kind(cli: Cli, task_folder: Path, tmp_path: Path) -> None:
+    cli("run", "--model", "dummy", "--tasks", "colours", "--include_path", task_folder)
+    (run,) = json.loads(cli("ls", "runs", "--json").out)
+    done = cli("plot", "last", "lengths", "-o", tmp_path / "figures")
+    (path,) = (tmp_path / "figures").iterdir()
+    assert done.code == 0 and path.name == f"{run['run']}_lengths.svg"

@@ -33,7 +33,7 @@ HOMES = {
     "gguf": ("models/",),
     "datasets": ("data/sources.py",),
     "sqlite3": ("store/",),
-    "rich": ("report/terminal.py", "report/deliver.py", "report/document_view.py", "cli/"),
+    "rich": ("report/",),
     "scipy": ("stats/",),
     "matplotlib": ("report/figures/",),
     "sacrebleu": ("scoring/metrics/corpus.py",),

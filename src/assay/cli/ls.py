@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from rich.console import Console
-from rich.padding import Padding
-from rich.text import Text
-
 from assay.core.plural import plural
 from assay.options.parser import CommandLine
-from assay.report.listings import Sources, listing
+from assay.report.listings import Sources, listing, show_profiles
 from assay.report.terminal import make_console, show_listing, show_notices
 from assay.run.resolve import open_catalog
 from assay.tasks.catalog import Catalog
@@ -37,19 +33,6 @@ def main(line: CommandLine) -> int:
         print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=2, ensure_ascii=False))
         return 0
     console = make_console()
-    (_show_profiles if options.what == "profiles" else show_listing)(console, headings, rows)
+    (show_profiles if options.what == "profiles" else show_listing)(console, headings, rows)
     console.print(plural(len(rows), options.what.removesuffix("s")))
     return 0
-
-
-def _show_profiles(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A block for each: the cells are texts of many lines, for which a table has no room."""
-    for name, *cells in rows:
-        console.print(Text(name, style="bold"))
-        for heading, cell in zip(headings[1:], cells, strict=True):
-            lines = cell.splitlines()
-            if lines:
-                console.print(Text(f"  {heading.lower()}"))
-            for line in lines:
-                console.print(Padding(Text(line), (0, 0, 0, 4)))
-        console.print()

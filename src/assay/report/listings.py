@@ -11,6 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
 from assay.report.safe_names import model_name
 from assay.store.run_records import RunRecord
 from assay.tasks.catalog import Catalog
@@ -170,3 +174,16 @@ LISTINGS: dict[str, Callable[[Sources], Listing]] = {
     "profiles": _profiles,
     "runs": _runs,
 }
+
+
+def show_profiles(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A block for each: the cells are texts of many lines, for which a table has no room."""
+    for name, *cells in rows:
+        console.print(Text(name, style="bold"))
+        for heading, cell in zip(headings[1:], cells, strict=True):
+            lines = cell.splitlines()
+            if lines:
+                console.print(Text(f"  {heading.lower()}"))
+            for line in lines:
+                console.print(Padding(Text(line), (0, 0, 0, 4)))
+        console.print()

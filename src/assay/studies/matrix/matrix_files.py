@@ -27,11 +27,6 @@ MATRIX_FORMATS = ReportFormats(
 )
 
 
-def write_matrix(matrix: Matrix, output_path: str | Path) -> list[Path]:
-    """Writes the file that `output_path` names, or all tables and curves into the folder that it names."""
-    return (MATRIX_FORMATS.write(matrix, output_path) + _written_curves(matrix, output_path)).checked()
-
-
 def show_matrix(matrix: Matrix, form: str, output_path: str | None) -> int:
     """Prints a matrix and writes its files; gives the exit code, 3 where requests failed or cells are empty.
 

@@ -61,13 +61,6 @@ class MethodsOutput:
         return [figure_need("figures (or: --figures none)")] if self.draws else []
 
 
-def write_methods(study: MethodsStudy, wanted: MethodsOutput) -> list[Path]:
-    """Writes the files of a study; a failure is an error after all others are written."""
-    assert wanted.output_path is not None
-    written = _formats(wanted.changes, indent=1).write(study, wanted.output_path)
-    return (written + (_written_figures(study, wanted) if wanted.draws else WrittenFiles())).checked()
-
-
 def show_methods(study: MethodsStudy, wanted: MethodsOutput) -> int:
     """Prints a study and writes its files; gives the exit code, 3 where requests failed or tasks are not scored."""
     output, errors = CommandOutput(), make_console(stderr=True)
