@@ -89,7 +89,7 @@ OUTPUT_PATH = Option("folder for result files, or a .json file", OUTPUT, "PATH",
 def output_option(name: str, *suffixes: str) -> Option:
     """The option `--output_path` of a report: one file by its suffix, or a folder for all files."""
     files = f"{', '.join(suffixes[:-1])} or {suffixes[-1]}"
-    return replace(OUTPUT_PATH, help=f"file that ends in {files}, or folder for {name} in all of them")
+    return replace(OUTPUT_PATH, help=f"file that ends in {files}, or folder for the {name} in each format")
 
 
 def format_option(*choices: str) -> Option:
