@@ -1,6 +1,6 @@
 """Functions and classes that a decorator (`@assay.metric`, `@assay.filter`, `@assay.model`) makes into plugins.
 
-Takes the decorated function or class; gives its settings (the keyword-only parameters), its description and a digest of
+In: the decorated function or class. Out: its settings (the keyword-only parameters), its description and a digest of
 its code, after checking that it can be called as such a plugin is called.
 """
 
@@ -51,7 +51,7 @@ class PluginFunction:
 
     @property
     def digest(self) -> str:
-        """Hash of the code itself. What the code calls or reads elsewhere is not part of it."""
+        """Hash of the code itself. Code that it calls and data that it reads are not included."""
         return hashlib.sha256(_source(self.call)).hexdigest()[:_DIGEST_LETTERS]
 
     def with_settings(self, given: Mapping[str, Any]) -> Callable[..., Any]:

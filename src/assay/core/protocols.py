@@ -26,7 +26,7 @@ def ignore_progress(what: str, done: int, total: int) -> None:
 
 @runtime_checkable
 class Task(Protocol):
-    """What is evaluated. After `documents` has loaded the data, everything is pure."""
+    """An evaluation task. After `documents` has loaded the data, everything is pure."""
 
     @property
     def card(self) -> TaskCard: ...

@@ -26,11 +26,11 @@ _DISPLAYED = ("task", "metric", "filter", "value", "stderr", "low", "high", "n")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a part of a run is missing or incomplete: a task without a score, a group, a table, a file.
+    """The reason why a part of a run is missing or incomplete: a task without a score, a group, a table, a file.
 
     Attributes:
         faults: where, what was found, what was expected, what to do next.
-        error: what was raised; None where nothing was.
+        error: the exception; None without one.
     """
 
     faults: tuple[Fault, ...]
@@ -63,7 +63,7 @@ class JsonData(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What an analysis adds to the result of a run.
+    """The values, lines and notices that an analysis adds to the result of a run.
 
     Attributes:
         key: the key of its values in the result file.
@@ -212,7 +212,7 @@ class RunResult(Tabular):
         store: path of the store, or `:memory:`.
         model_run: how the model ran, where it reports it: engine and why, tokens, seconds without loading.
         contributions: what analyses add, in order; see `prompts` and `variance`.
-        run_problems: what else could not be made, such as the notices or the end of the record.
+        run_problems: other parts that could not be made, such as the notices or the end of the record.
         model: the model, its weights released: it renders prompts and states facts for result files. None, or one
             that can do neither, where a run was rescored without its model.
     """
@@ -243,12 +243,12 @@ class RunResult(Tabular):
         return self.values("variance")
 
     def values(self, key: str) -> tuple[Any, ...]:
-        """What the analysis of this key adds; empty where it adds nothing."""
+        """The contribution of the analysis with this key; empty if there is none."""
         return next((item.values for item in self.contributions if item.key == key and item.values), ())
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Everything that is missing: tasks and groups without a score, and what else could not be made."""
+        """Everything that is missing: tasks and groups without a score, and other parts that could not be made."""
         own = (*(task.problem for task in self.tasks), *(group.problem for group in self.groups))
         return (*(problem for problem in own if problem is not None), *self.run_problems)
 
@@ -259,7 +259,7 @@ class RunResult(Tabular):
         return not lacks and not self.problems
 
     def __post_init__(self) -> None:
-        """Hides secrets in what models and task code say."""
+        """Redacts secrets in texts from models and task code."""
         object.__setattr__(self, "notices", tuple(map(redacted_text, self.notices)))
         object.__setattr__(self, "model_run", redacted(self.model_run))
 
@@ -373,7 +373,7 @@ def _sample_rows(model: str, task: TaskResult) -> list[Row]:
 
 
 def _plain_answer(answer: Any) -> Any:
-    """What a pipeline left of a question: texts as they are, log-likelihoods as numbers."""
+    """The outputs of a question after a pipeline: texts unchanged, log-likelihoods as numbers."""
     if isinstance(answer, Logprob):
         return answer.total
     if isinstance(answer, LabelScores):

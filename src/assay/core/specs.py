@@ -120,7 +120,7 @@ class TaskOptions:
             task's output type are skipped there.
         prompts: PromptSource templates, a file or a folder of them; tasks are evaluated with every one. `all` for
             the prompts that the task files name, which then must name some; None for the tasks' own.
-        original_task: of several prompts, only those that ask what the dataset was made for.
+        original_task: whether to use only the prompts for the dataset's original task.
         texts: how whole texts are read.
         fewshot_sampler: name of the few-shot sampler; None for the tasks' own.
         axes: what is varied.
@@ -180,7 +180,7 @@ class RunSpec:
         include_path: folders with additional task files.
         limit: documents per task from the start: a count (>= 1) or a fraction (< 1); None for all.
         samples: task name → indices of the documents to evaluate; None for no such selection.
-        options: what the run changes about tasks.
+        options: changes that the run makes to tasks.
         settings: how the model is run.
         seeds: all seeds.
         bootstrap_iters: resamples for lm-eval's standard errors; 0 turns them off.
@@ -361,7 +361,7 @@ class TaskCard:
 
     @property
     def base(self) -> str:
-        """The name without the levels of a variant: that of all variants which differ in levels only."""
+        """The name without the levels of a variant: shared by all variants that differ in levels only."""
         return base_name(self.name) if self.variant is None else self.variant.base
 
     @property

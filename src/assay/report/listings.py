@@ -42,7 +42,7 @@ class Sources:
 
 
 def listing(what: str, sources: Sources) -> Listing:
-    """Headings and rows of what there is.
+    """Headings and rows of a listing.
 
     Args:
         what: a key of `LISTINGS`.
@@ -78,7 +78,7 @@ def _models(sources: Sources) -> Listing:
 
     path = Path(sources.store or default_path())
     trained = []
-    if path.exists():  # looking makes no store
+    if path.exists():  # listing does not create a store
         with Store(path, may_be_read_only=True) as store:
             trained = [
                 (model.name, "trained", f"{model.settings['method']} on {', '.join(model.tasks)}; {model.folder}")
@@ -177,7 +177,7 @@ LISTINGS: dict[str, Callable[[Sources], Listing]] = {
 
 
 def show_profiles(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A block for each: the cells are texts of many lines, for which a table has no room."""
+    """One block per row: the cells are texts of many lines, for which a table has no room."""
     for name, *cells in rows:
         console.print(Text(name, style="bold"))
         for heading, cell in zip(headings[1:], cells, strict=True):

@@ -178,15 +178,15 @@ Render = Callable[[Prompt], str | None]
 
 
 def _unrendered(prompt: Prompt) -> None:
-    """For a run whose model is not at hand."""
+    """For a run whose model is not available."""
 
 
 def sample_lines(task: TaskResult, render: Render = _unrendered) -> tuple[Iterator[str], Callable[[], str]]:
-    """The lines of a sample file, pipeline by pipeline, and a function that gives their hash when all are read.
+    """The lines of a sample file, pipeline by pipeline, and a function that returns their hash once all are read.
 
     Args:
         task: the task's result.
-        render: gives conversations as text. Those that it does not render are written as lists of messages.
+        render: renders conversations as text. Those that it does not render are written as lists of messages.
     """
     total = hashlib.sha256()
 
@@ -199,7 +199,7 @@ def sample_lines(task: TaskResult, render: Render = _unrendered) -> tuple[Iterat
 
 
 def _lines(task: TaskResult, render: Render) -> Iterator[dict[str, Any]]:
-    if task.problem is not None and not task.metrics:  # the answers, for whoever fixes the scoring
+    if task.problem is not None and not task.metrics:  # the answers, to help fix the scoring
         for item in task.answered:
             if any(isinstance(output, Failure) for output in item.outputs):
                 yield _failed_line(task, item, render)
@@ -241,7 +241,7 @@ def _own(item: AnsweredDocument, sample: Sample) -> dict[str, Any]:
 
 
 def _extractions(sample: Sample) -> list[list[dict[str, Any]]]:
-    """Per question and draw: the answer, the rule that found it, and its place in the text; null for what is not."""
+    """Per question and draw: the answer, the rule that found it, and its place in the text; null if there is none."""
     return [
         [
             {
@@ -257,7 +257,7 @@ def _extractions(sample: Sample) -> list[list[dict[str, Any]]]:
 
 
 def _failed_line(task: TaskResult, item: AnsweredDocument, render: Render) -> dict[str, Any]:
-    """A document that could not be scored; it is in no metric, but it is in the log, with what was answered."""
+    """A document that could not be scored; it counts in no metric, but is logged with its answers."""
     failures = [asdict(output) if isinstance(output, Failure) else None for output in item.outputs]
     messages = _messages(item)
     return {
@@ -277,7 +277,7 @@ def _is_rolling(task: TaskResult) -> bool:
 
 
 def _answers(task: TaskResult, item: AnsweredDocument) -> list[list[Any]]:
-    """Per request its draws; null for one that failed."""
+    """The draws of each request; null for a failed draw."""
     draws, is_rolling = item.instance.draws, _is_rolling(task)
     shown = [None if isinstance(output, Failure) else _shown(output, is_rolling) for output in item.outputs]
     return [shown[start : start + draws] for start in range(0, len(shown), draws)]
@@ -296,7 +296,7 @@ def _as_messages(conversation: tuple[Message, ...]) -> list[dict[str, str]]:
 def _document_fields(
     task: TaskResult, item: AnsweredDocument, render: Render, scored: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The request of a document as scoring has left it; code of a task may change it."""
+    """The request of a document after scoring; task code may have changed it."""
     requests = item.instance.requests[:: item.instance.draws]
     arguments = {f"gen_args_{place}": _arguments(task, request, render) for place, request in enumerate(requests)}
     changed = item.instance.changed
@@ -323,7 +323,7 @@ def _arguments(task: TaskResult, request: Request, render: Render) -> dict[str, 
 
 
 def _prompt(prompt: Prompt, render: Render) -> Any:
-    """A prompt as its model reads it; a conversation that nobody renders as its messages."""
+    """A prompt as its model reads it; a conversation that cannot be rendered, as its messages."""
     whole = untruncated_prompt(prompt)
     if isinstance(whole, str):
         return whole

@@ -1,7 +1,7 @@
-"""Several models: what one text such as `hf:pretrained=runs/step-*` means, and the tasks that their runs share.
+"""Several models: expands a text such as `hf:pretrained=runs/step-*`, and lets their runs share tasks.
 
-Takes a model's name with its settings; gives one model per value or folder, in natural order, each with what
-distinguishes it. Tasks are resolved once for all models that build them alike.
+Takes a model's name with its settings; gives one model per value or folder, in natural order, with a label that
+distinguishes it. Tasks are resolved once for all models that build them in the same way.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _FOLDERS = ("pretrained", "peft")
 _CHECKPOINTS = (*_FOLDERS, "revision")
 # A setting of the run, not of the model, that may differ from row to row.
 _SHOTS = "num_fewshot"
-# One list of names, so its bars are its own.
+# Holds one list of names, in which bars do not separate values.
 _LABELS = "labels"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStep:
-    """The place of a model among the checkpoints of one training run: which run, and after how many steps."""
+    """A model's position among the checkpoints of one training run: which run, and the number of steps."""
 
     series: str
     number: float
@@ -48,7 +48,7 @@ class EvaluatedModel:
     Attributes:
         label: its short name.
         spec: its run.
-        model: the model itself where one was given.
+        model: the model object, if one was given.
         step: its checkpoint step in a training run.
         fit: how it is trained first; None for a model that is evaluated as it is.
         fits_together: whether it is trained once on all tasks instead of once per column.
@@ -63,7 +63,7 @@ class EvaluatedModel:
 
 
 class SharedTasks:
-    """The tasks of several runs: each set is resolved once for all runs that build it alike."""
+    """The tasks of several runs: each set is resolved once for all runs that build it in the same way."""
 
     def __init__(self) -> None:
         self._known: list[tuple[RunSpec, Sequence[Wanted], Selection]] = []
@@ -94,9 +94,9 @@ class ModelVariant:
     Attributes:
         name: name in the model table.
         arguments: its own settings; None where the text has none.
-        marks: what sets it apart from the others of its text, for its label: `step1000`, `4-shot`.
-        num_fewshot: examples per prompt; None where the text does not say.
-        fit: settings of training, by their names; None where the text has none.
+        marks: what distinguishes it from the other models of its text, for its label: `step1000`, `4-shot`.
+        num_fewshot: examples per prompt; None if the text does not set it.
+        fit: training settings, by their names; None if the text has none.
         step: its place among the checkpoints that the text names, where these differ in one number.
     """
 
@@ -109,7 +109,7 @@ class ModelVariant:
 
 
 def model_variants(text: str) -> list[ModelVariant]:
-    """Every model that a text means."""
+    """All models that a text expands to."""
     name, mark, given = text.partition(":")
     if not mark:
         return [ModelVariant(name)]

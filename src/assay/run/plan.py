@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from assay.core.identity import ResponseKeyBuilder
 from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, untruncated_prompt
 
-# What a token of the limit is worth, in characters read: in a batch a decoding step costs a row about as much as
+# Cost of a token of the limit, in characters read: in a batch a decoding step costs a row about as much as
 # reading thirty characters, and most answers end well before their limit (measured on the demo, 135M, 2 cores).
 _GENERATION_COST_FACTOR = 10
 _USUAL_ANSWER_TOKENS = 256
@@ -26,7 +26,7 @@ class RequestPlan:
     Attributes:
         missing: key → request, for everything that must be executed.
         works: how much each missing request costs, see `work`.
-        posed: requests in all.
+        posed: total number of requests.
         unique: distinct requests.
         known: distinct requests that the store can answer.
     """
@@ -62,7 +62,7 @@ class RequestKeys:
 
     @property
     def posed(self) -> int:
-        """Requests in all, equal ones counted each time."""
+        """Total number of requests, equal ones counted each time."""
         return sum(map(len, self.by_instance))
 
 
@@ -78,7 +78,7 @@ def make_plan(posed: int, requests: Mapping[bytes, Request], known: set[bytes]) 
     """Subtracts what is known.
 
     Args:
-        posed: requests in all, equal ones counted each time.
+        posed: total number of requests, equal ones counted each time.
         requests: distinct requests by key.
         known: keys that the store can answer.
     """

@@ -78,9 +78,9 @@ def recorded_spec(record: RunRecord) -> RunSpec:
     if spec.sparing.may_stop_early:  # which documents were enough was known at its end only
         spec = replace(spec, samples={name: tuple(entry["sample"]) for name, entry in known.items()})
     texts = replace(spec.options.texts, folder=spec.options.texts.folder or str(base))
-    # Older records do not name it: then documents were shown among their own examples.
+    # Older records lack it: documents were then shown among their own examples.
     shown = "own_examples" not in (record.spec.get("options") or {}) or spec.options.own_examples
-    # Task code that needs a secret which no record keeps may find it in the environment.
+    # Task code that needs a secret, which is never recorded, may find it in the environment.
     metadata = without_secrets(spec.options.metadata)
     options = replace(spec.options, texts=texts, own_examples=shown, metadata=metadata)
     return replace(spec, include_path=folders, tasks=tasks, options=options)
@@ -107,9 +107,9 @@ def reopen(
     Args:
         session: the store and the listener; its specification is the record's with the changes.
         record: the run.
-        given: the task objects of a run of such; its other tasks are found by their names.
+        given: the task objects of the run, if it had any; its other tasks are found by name.
         is_partial: whether tasks that were objects and are not given are left out; they are an error otherwise.
-        scores_all: whether every task is to be scored: what one of them lacks for it is an error then.
+        scores_all: whether every task is to be scored; a task that cannot be scored is then an error.
     """
     spec, own_spec = session.spec, recorded_spec(record)
     with session.stage("resolve"):
@@ -142,7 +142,7 @@ def reopen(
 
 
 def missing_task_objects(record: RunRecord, given: Sequence[Task]) -> list[str]:
-    """Tasks of a run that were objects in Python, and are not given."""
+    """Tasks of a run that were Python objects and are not given."""
     named = {item.card.name for item in given}
     objects = [name for name in RunSpec.from_json(record.spec).tasks if name not in named and _is_object(record, name)]
     if not objects:
@@ -158,7 +158,7 @@ def _is_object(record: RunRecord, name: str) -> bool:
 
 
 def check_objects(record: RunRecord, given: Sequence[Task]) -> None:
-    """Refuses task objects that are not tasks of the run."""
+    """Rejects task objects that are not tasks of the run."""
     names = RunSpec.from_json(record.spec).tasks
     strange = [item.card.name for item in given if item.card.name not in names]
     if strange:
@@ -204,7 +204,7 @@ def _unknown(record: RunRecord, fault: Fault) -> Fault:
 
 
 def object_task_text(record: RunRecord, name: str) -> str:
-    """The sentence about a task that was an object in Python, and is needed again."""
+    """The message for a task that was a Python object and must be passed in again."""
     source = next((entry.get("source") for other, entry in record.tasks.items() if task_family(other) == name), "")
     return f'the task "{name}" was an object in Python ({source})'
 
