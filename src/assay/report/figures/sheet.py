@@ -216,7 +216,7 @@ def score_column(
 
     Args:
         axes: where to draw.
-        place: position of the column.
+        index: position of the column.
         column: the scores.
         bin_size: bin width of the histogram, in points.
         zoomed: whether the bins are placed around the scores, for a zoomed axis.

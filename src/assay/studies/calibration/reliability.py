@@ -25,8 +25,8 @@ class Reliability:
 
     Attributes:
         n: documents.
-        bins: of equal mass, from the least sure to the surest.
-        curve: accuracy on the surest documents, at a hundred coverages at most.
+        bins: bins of equal mass, from lowest to highest confidence.
+        curve: accuracy on the most confident documents, at a hundred coverages at most.
     """
 
     n: int
