@@ -121,7 +121,7 @@ def _frame(column: MatrixColumn, lines: Sequence[Points]) -> _Frame:
     ends += [column.baseline] if column.baseline is not None else []
     values = [estimate.value or 0.0 for line in lines for _, estimate in line]
     if not column.is_share and _are_far(values):
-        # A wide interval may reach below zero, which a logarithmic axis cannot show: ends far below the scores are left out.
+        # A wide interval may reach below zero, which a logarithmic axis cannot show: ends far below are left out.
         low = min([end for end in ends if end >= min(values) / _FAR])
         scores = _Scale(low / _LOG_ROOM, max(ends) * _LOG_ROOM, True)
     else:

@@ -121,7 +121,7 @@ def _test_pairs(several: Mapping[tuple[str, str], _SystemPair], options: Compare
 
 
 def _interval_function(flips: SignFlipTest, pair: _SystemPair) -> IntervalFunction:
-    """The interval of the test; without width if all differ equally, the mean of the tasks' intervals if none differs."""
+    """The interval of the test; without width if all differ equally, the tasks' mean interval if none differs."""
     if pair.error().stderr:
         return partial(bounded_sign_flip_interval, flips)
     if flips.value:
