@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _ended_by(error: BaseException, given: list[str]) -> int:
     """Prints what ended a command early; returns the exit code."""
     number = received_signal() or (signal.SIGINT if isinstance(error, KeyboardInterrupt) else None)
-    if number is not None:  # whatever a library made of it
+    if number is not None:  # whatever a library turned it into
         name = "" if number == signal.SIGINT else f" ({signal.Signals(number).name})"
         _say(f"\ninterrupted{name}{_saved(given)}\n")
         return exit_code(number)

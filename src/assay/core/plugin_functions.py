@@ -115,7 +115,7 @@ def plugin_function(noun: str, name: str, decorated: Any, parameters: Sequence[s
 
 
 def type_hints(decorated: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function or of a class's constructor; none where they cannot be evaluated."""
+    """The annotations of a function or of a class's constructor; none if they cannot be evaluated."""
     try:
         return get_type_hints(vars(decorated).get("__init__") if isinstance(decorated, type) else decorated)
     except Exception:  # an annotation may name anything, also what exists for type checkers only

@@ -51,7 +51,7 @@ class Registry:
 
         Args:
             name: the new name.
-            decorated: the function or class as the program defines it; an entry point may name it, too.
+            decorated: the function or class as the program defines it; an entry point may name it too.
             value: the object that `get` returns for the name.
         """
         self.check_name(name)

@@ -1,4 +1,4 @@
-"""A document on the terminal: prompt, answers, target and, where known, tokens."""
+"""A document on the terminal: prompt, answers, target and, if known, tokens."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def print_document(
     examples: tuple[FewShotExample, ...] = (),
     sampler: str = "",
 ) -> None:
-    """Prints a document's prompt, answers, target and, where known, tokens. White space at ends is made visible."""
+    """Prints a document's prompt, answers, target and, if known, tokens. White space at ends is made visible."""
     _heading(console, f"{instance.task}, document {document.id}")
     if examples:
         drawn = f" (sampler {sampler})" if sampler else ""

@@ -1,6 +1,6 @@
 """The rows of `assay ls`: tasks, groups, tags, models, metrics, filters, styles, methods, profiles and runs.
 
-In: what to list, and where to look. Out: headings and rows.
+In: what to list, and its sources. Out: headings and rows.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Listing = tuple[tuple[str, ...], Sequence[tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where to look.
+    """Sources of a listing.
 
     Attributes:
         open_catalog: finds all task files; called for tasks, groups and tags only.
         notify: called with notices about the store.
-        store: file of answers and runs; the user's own when None.
+        store: file of answers and runs; None for the user's own.
         tag: list only tasks with this tag; None for all.
         output_type: list only tasks of this type; None for all.
     """
@@ -46,7 +46,7 @@ def listing(what: str, sources: Sources) -> Listing:
 
     Args:
         what: a key of `LISTINGS`.
-        sources: where to look.
+        sources: the sources of the listing.
     """
     return LISTINGS[what](sources)
 

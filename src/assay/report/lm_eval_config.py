@@ -121,7 +121,7 @@ def tokenizer_block(facts: ModelFacts | None) -> dict[str, Any]:
 
 
 def _token(token: SpecialToken) -> list[str | None]:
-    """lm-eval writes the id as text, also where there is none."""
+    """lm-eval writes the id as text, even if there is none."""
     return [token[0], str(token[1])]
 
 

@@ -1,4 +1,4 @@
-"""A run in the shape of lm-eval's result and sample files, plus our own block.
+"""A run in the format of lm-eval's result and sample files, plus our own block.
 
 Keys, their order and the strings in sample logs follow lm-eval 0.4.13, so that scripts that read its files
 read ours.
@@ -39,7 +39,7 @@ def results_data(
     Args:
         result: the run.
         task_hashes: digests of the sample files, by task.
-        audit: how answers were read, for our own block; None leaves it out.
+        audit: the extraction audit, for our own block; None leaves it out.
     """
     spec, manifest = result.spec, result.manifest
     name = model_name(spec.model, spec.model_args)
@@ -137,7 +137,7 @@ def _shots(result: RunResult) -> dict[str, int]:
 
 
 def _directions(result: RunResult) -> dict[str, dict[str, bool | None]]:
-    """Per task and group; a group whose leaves disagree about a metric has none for it."""
+    """Metric directions per task and group; a group whose leaves disagree about a metric has none for it."""
     own = {task.name: dict(task.directions) for task in result.tasks}
     found = dict(own)
     for group in result.groups:
@@ -173,12 +173,12 @@ def _config(result: RunResult, facts: ModelFacts | None) -> dict[str, Any]:
 # Samples
 
 
-# A conversation as its model reads it; None where that is not known.
+# A conversation as its model reads it; None if unknown.
 Render = Callable[[Prompt], str | None]
 
 
 def _unrendered(prompt: Prompt) -> None:
-    """For a run whose model is not available."""
+    """The renderer of a run whose model is not available."""
 
 
 def sample_lines(task: TaskResult, render: Render = _unrendered) -> tuple[Iterator[str], Callable[[], str]]:
@@ -241,7 +241,7 @@ def _own(item: AnsweredDocument, sample: Sample) -> dict[str, Any]:
 
 
 def _extractions(sample: Sample) -> list[list[dict[str, Any]]]:
-    """Per question and draw: the answer, the rule that found it, and its place in the text; null if there is none."""
+    """Per question and draw: the answer, its extraction rule, and its position in the text; null if there is none."""
     return [
         [
             {
@@ -284,7 +284,7 @@ def _answers(task: TaskResult, item: AnsweredDocument) -> list[list[Any]]:
 
 
 def _messages(item: AnsweredDocument) -> list[list[dict[str, str]]]:
-    """The conversations of a document, each once, in the order of its requests; none where the prompt is text."""
+    """The conversations of a document, each once, in the order of its requests; none if the prompt is text."""
     prompts = dict.fromkeys(getattr(request, "prompt", "") for request in item.instance.requests)
     return [_as_messages(whole) for whole in map(untruncated_prompt, prompts) if not isinstance(whole, str)]
 

@@ -37,7 +37,7 @@ class WrittenFiles:
         return WrittenFiles((*self.paths, *other.paths), (*self.problems, *other.problems))
 
     def checked(self) -> list[Path]:
-        """The paths; raises where a file is missing."""
+        """The paths; raises if a file is missing."""
         for problem in self.problems:
             if problem.is_bug:
                 raise AssayError("; ".join(each.text for each in self.problems)) from problem.error
@@ -75,7 +75,7 @@ def write_results(
 def written_results(
     result: RunResult, output_path: str | Path, log_samples: bool, audit: Mapping[str, Any] | None = None
 ) -> WrittenFiles:
-    """Writes the result file, and the sample files where `log_samples` is set.
+    """Writes the result file, and the sample files if `log_samples` is set.
 
     Args:
         result: the run.
@@ -115,7 +115,7 @@ def written_results(
 
 
 def sample_notices(result: RunResult) -> list[str]:
-    """Notices about sample files: where conversations are messages and not the model's rendered text."""
+    """Notices about sample files whose conversations are messages rather than the model's rendered text."""
     if not result.spec.options.chat.apply or isinstance(result.model, RendersPrompts):
         return []
     found = "sample files hold messages instead of rendered prompts, so prompt_hash is not lm-eval's"

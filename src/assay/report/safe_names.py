@@ -22,7 +22,7 @@ def file_name(text: str) -> str:
 
 
 def different_names(names: Iterable[str]) -> list[str]:
-    """Each name as part of a file name; a number is added where two names would share a file."""
+    """Each name as part of a file name; a number is added if two names would share a file."""
     found: dict[str, None] = {}
     for name in names:
         base = candidate = file_name(name)

@@ -43,7 +43,7 @@ _PLAIN_WIDTH = 140
 _SECONDS_BETWEEN_LINES = 15.0
 _WIDTH_BESIDE_BAR = 90
 _LOADING = "loading the model"
-# Until the first and the last report are this far apart, a rate says more about the clock than about the work.
+# Until the first and the last report are this far apart, a rate reflects the clock more than the work.
 _LEAST_SECONDS = 1.0
 _RECENT_SECONDS = 30.0
 _MOST_TABLE_ROWS = 300
@@ -60,7 +60,7 @@ class _Console(Console):
 
 
 def make_console(stderr: bool = False) -> Console:
-    """A console; wide enough for the table where the output is not a terminal."""
+    """A console; wide enough for the table if the output is not a terminal."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH
     return _Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
@@ -127,7 +127,7 @@ class _RemainingColumn(ProgressColumn):
 
 
 class _CountColumn(ProgressColumn):
-    """What is done, in words. On a narrow screen its end is cut off rather than the time left."""
+    """The progress, in words. On a narrow screen its end is cut off rather than the time left."""
 
     def __init__(self) -> None:
         super().__init__(Column(no_wrap=False))
@@ -137,7 +137,7 @@ class _CountColumn(ProgressColumn):
 
 
 class ProgressView:
-    """Listens to progress and shows a bar, or a line now and then where there is no terminal.
+    """Listens to progress and shows a bar, or an occasional line if there is no terminal.
 
     Args:
         console: where to show it.
@@ -174,7 +174,7 @@ class ProgressView:
             self._bars = None
 
     def mute(self) -> None:
-        """Shows nothing any more: the terminal, or the reader of a pipe, is gone; the work continues."""
+        """Stops all output: the terminal, or the reader of a pipe, is gone; the work continues."""
         self._console.file = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (stays open to the end)
 
     def restart(self) -> None:
@@ -215,7 +215,7 @@ class ProgressView:
             done: number of requests, files or the like done.
             total: total number; None if unknown.
             work: work done and total work, in a unit proportional to time; None to use the counts.
-            failed: how many of `done` failed.
+            failed: number of failures among `done`.
             tokens: tokens done and in total.
             detail: further text.
         """
@@ -307,7 +307,7 @@ def hanging_indent(line: str, width: int) -> str:
 
 
 def _show_texts(result: RunResult, console: Console) -> None:
-    """The counts behind perplexities: a table, or sentences where the screen is too narrow for it."""
+    """The counts behind perplexities: a table, or sentences if the screen is too narrow for it."""
     if all(task.texts is None for task in result.tasks):
         return
     headings, rows = text_table(result)
@@ -321,14 +321,14 @@ def _show_texts(result: RunResult, console: Console) -> None:
 
 
 def _rescored_line(result: RunResult) -> str:
-    """Where the answers of a rescored run come from."""
+    """The source of the answers of a rescored run."""
     asked = result.counts.asked
     model = f"{plural(asked, 'request')} executed besides" if asked else "no model was loaded"
     return f"rescored from run {result.manifest['parent']}: {model}, {result.counts.known:,} answers read"
 
 
 def model_run_line(run: Mapping[str, Any]) -> str:
-    """How a model ran, in one line: engine and reason, tokens and their rate, the peak memory of the run."""
+    """Execution summary in one line: engine and reason, tokens and their rate, the peak memory of the run."""
     parts = []
     if "engine" in run:
         parts.append(f"{run['engine']} engine" + (f" ({run['why']})" if run.get("why") else ""))
@@ -366,7 +366,7 @@ def show_sections(sections: Sequence[Section], console: Console) -> None:
 
 
 def _results_table(rows: Sequence[ResultRow], width: int) -> Table | Text:
-    """The whole table, or one with fewer and joined columns where the screen is too narrow for it."""
+    """The whole table, or one with fewer and joined columns if the screen is too narrow."""
     headings, wide = HEADINGS, [astuple(row)[: len(HEADINGS)] for row in rows]
     if any(row.bounds for row in rows):
         headings, wide = (*HEADINGS, BOUNDS_HEADING), [astuple(row) for row in rows]
@@ -418,7 +418,7 @@ def _filled_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Tab
 
 
 def show_listing(console: Console, headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A listing: a table, or plain columns where a table of so many rows would take long to lay out."""
+    """A listing: a table, or plain columns if a table with that many rows would be slow to lay out."""
     if len(rows) <= _MOST_TABLE_ROWS:
         console.print(plain_table(headings, rows))
         return

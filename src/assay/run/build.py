@@ -164,7 +164,7 @@ def has_invalid_gold(instance: Instance) -> bool:
 
 
 def check_golds(built: Sequence[BuiltTask], spec: RunSpec) -> None:
-    """Refuses tasks in which no document can be answered correctly, with the first example of each."""
+    """Rejects tasks in which no document can be answered correctly, with the first example of each."""
     if spec.options.like == LM_EVAL:
         return
     faults = [fault for item in built if _reads_golds(item.task.scoring) for fault in _gold_faults(item)]
@@ -207,7 +207,7 @@ def _example(built: BuiltTask) -> str:
 
 
 def _as_template(choices: Sequence[Any]) -> str:
-    """How a list of templates and texts is written as one template."""
+    """Advice to write a list of templates and texts as one template."""
     names = [_COLUMN.fullmatch(choice) if isinstance(choice, str) else None for choice in choices]
     inner = [found[1] if found else repr(choice) for found, choice in zip(names, choices, strict=True)]
     example = "a, b" if any("{" in part for part in inner) else ", ".join(inner)

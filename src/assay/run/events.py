@@ -48,7 +48,7 @@ class Progressed:
         work_done: their cost: operations if the model counts them, else characters.
         work_total: the same for all of them, as far as known.
         failed: requests that failed.
-        tokens: tokens read and written; 0 where the model does not count them.
+        tokens: tokens read and written; 0 if the model does not count them.
         tokens_total: the same for all requests, as far as known.
         is_loading: whether the model has not begun yet.
     """

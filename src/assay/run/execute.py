@@ -26,9 +26,9 @@ class Executed:
     Attributes:
         answers: key → output or failure; the store holds the same outputs.
         failures: key → failure.
-        work: work done in `seconds`: characters, or operations where the model counts them.
+        work: work done in `seconds`: characters, or operations if the model counts them.
         seconds: time it took; without loading if the model reports when it begins.
-        tokens: tokens read and written; 0 where the model does not count them.
+        tokens: tokens read and written; 0 if the model does not count them.
         unit: what `work` counts: `work` or `operations`.
     """
 

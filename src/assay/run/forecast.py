@@ -20,8 +20,8 @@ EARLIER_RUNS, MEASUREMENT = "earlier runs", "measurement"
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """The requests of one task. `missing` counts those that no earlier task of the run has, too; `detection` says
-    whether its documents suffice to detect a difference, where the caller adds it (`studies.compare.detectable`)."""
+    """The requests of one task. `missing` excludes requests that an earlier task of the run shares; `detection` says
+    whether its documents suffice to detect a difference, if the caller adds it (`studies.compare.detectable`)."""
 
     name: str
     documents: int
@@ -47,7 +47,7 @@ class PlanReport:
         operations: total floating-point operations; None if the model does not report them.
         work: size of the missing work in characters, for models that do not count operations.
         seconds: forecast of the time; None if the model's speed is unknown.
-        seconds_from: where the forecast comes from: `earlier runs` in the store, or a `measurement` of this machine.
+        seconds_from: source of the forecast: `earlier runs` in the store, or a `measurement` of this machine.
         tasks: the same per task.
         detect: the difference that a comparison is to detect, with its assumptions; None if none was given.
         memory: peak memory of the run in bytes; None if the model does not report it.
@@ -114,7 +114,7 @@ def _workload(model: Model, missing: Sequence[Request]) -> Workload | None:
 def _seconds(
     session: Session, model: Model, plan: RequestPlan, load: Workload | None
 ) -> tuple[float | None, str | None]:
-    """How long the missing requests would take, and the source of the estimate: earlier runs are the best guide."""
+    """Estimated time of the missing requests, and the source of the estimate: earlier runs are the best guide."""
     size, unit = (load.operations, "operations") if load else (sum(plan.works), "work")
     speed = session.store.runs.speed(model.fingerprint, unit)
     if speed:

@@ -50,7 +50,7 @@ class EvaluatedModel:
         spec: its run.
         model: the model object, if one was given.
         step: its checkpoint step in a training run.
-        fit: how it is trained first; None for a model that is evaluated as it is.
+        fit: training request to run first; None for a model that is evaluated as is.
         fits_together: whether it is trained once on all tasks instead of once per column.
     """
 
@@ -93,11 +93,11 @@ class ModelVariant:
 
     Attributes:
         name: name in the model table.
-        arguments: its own settings; None where the text has none.
+        arguments: its own settings; None if the text has none.
         marks: what distinguishes it from the other models of its text, for its label: `step1000`, `4-shot`.
         num_fewshot: examples per prompt; None if the text does not set it.
         fit: training settings, by their names; None if the text has none.
-        step: its place among the checkpoints that the text names, where these differ in one number.
+        step: its position among the checkpoints that the text names, if these differ in one number.
     """
 
     name: str
@@ -123,7 +123,7 @@ def model_variants(text: str) -> list[ModelVariant]:
 
 
 def _steps(settings: Mapping[str, Any], options: Sequence[Sequence[Any]]) -> dict[Any, CheckpointStep]:
-    """Value → step, where one setting alone has several values and these differ in one number."""
+    """Value → step, if only one setting has several values and these differ in one number."""
     varied = [(key, values) for key, values in zip(settings, options, strict=True) if len(values) > 1]
     if len(varied) != 1 or varied[0][0] not in _CHECKPOINTS:
         return {}
@@ -156,7 +156,7 @@ def _model_variant(
     # A folder needs no mark: it is the model's name.
     marks = [str(selected[key]) for key in selected if key not in _FOLDERS and selected[key] != given[key]]
     marks += [f"{shots}-shot"] if shots is not None else []
-    # The method of training is always part of the label; other training settings only where rows differ in them.
+    # The method of training is always part of the label; other training settings only if rows differ in them.
     marks += [str(value) for key, value in fit.items() if key == FINETUNE]
     marks += [f"{key}={value}" for key, value in fit.items() if key != FINETUNE and value != given[key]]
     step = next((steps[selected[key]] for key in _CHECKPOINTS if key in selected and selected[key] in steps), None)

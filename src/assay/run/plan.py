@@ -1,7 +1,7 @@
 """The plan of a run: which requests the store cannot answer, in the order they were built.
 
 `work` weighs a request by the text a model must read and write, so that progress and forecast are honest even
-though models start with the longest requests. Models that count their own operations know better.
+though models start with the longest requests. Models that count their own operations are more precise.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RequestPlan:
 
     Attributes:
         missing: key → request, for everything that must be executed.
-        works: how much each missing request costs, see `work`.
+        works: cost of each missing request, see `work`.
         posed: total number of requests.
         unique: distinct requests.
         known: distinct requests that the store can answer.
@@ -88,7 +88,7 @@ def make_plan(posed: int, requests: Mapping[bytes, Request], known: set[bytes]) 
 
 
 def work(request: Request) -> int:
-    """How much a request costs, in characters read (writing counts more)."""
+    """Cost of a request, in characters read (writing counts more)."""
     if isinstance(request, Loglikelihood):
         return _length(request.prompt) + len(request.continuation)
     if isinstance(request, Generation):

@@ -44,10 +44,10 @@ class ReopenedRun:
     """A recorded run, built again.
 
     Attributes:
-        spec: what was requested, with the changes.
-        scorers: one per task; none where not every task is to be scored.
+        spec: the specification of the run, with the changes.
+        scorers: one per task; none if not every task is to be scored.
         built: the tasks with the requests that the changes need.
-        own: the same with the requests of the run itself; the same objects where the changes need no others.
+        own: the same with the requests of the run itself; the same objects if the changes need no others.
         notices: warnings and other notices.
         combined: variants of which a tool reports the best.
     """
@@ -210,7 +210,7 @@ def object_task_text(record: RunRecord, name: str) -> str:
 
 
 def as_argument(names: Sequence[str]) -> str:
-    """How task objects of these names are given."""
+    """The argument that passes task objects of these names."""
     return f"tasks=[{', '.join(name if name.isidentifier() else 'my_task' for name in dict.fromkeys(names))}]"
 
 
@@ -228,7 +228,7 @@ def _objects_fault(store: Store, record: RunRecord, lacking: Sequence[str], give
 
 
 def _unscorable_tasks(tasks: Sequence[Task], changes: Mapping[str, Any]) -> list[str]:
-    """Which tasks no metric of the changes can score: a notice, or an error where that is all of them."""
+    """Which tasks no metric of the changes can score: a notice, or an error if that is all of them."""
     wanted = [entry["metric"] for entry in changes.get("metric_list", ())]
     if not wanted:
         return []
@@ -256,7 +256,7 @@ def _check_names(record: RunRecord, tasks: Sequence[Task], left_out: Sequence[st
 
 
 def _build(record: RunRecord, own: Task, changed: Task, spec: RunSpec) -> tuple[BuiltTask, BuiltTask]:
-    """The task with the requests that the changes need, and with those of the run: built once where they agree."""
+    """The task with the requests that the changes need, and with those of the run: built once if they agree."""
     digest = record.fingerprint.digest
     built = build_task(changed, spec, digest)
     if own is changed or built.keys.prompts == record.tasks[own.card.name]["prompts_fingerprint"]:
@@ -265,7 +265,7 @@ def _build(record: RunRecord, own: Task, changed: Task, spec: RunSpec) -> tuple[
 
 
 def _changes_since(record: RunRecord, built: BuiltTask) -> list[Fault]:
-    """What differs from the recorded run: the documents, or else the prompts built from them."""
+    """The difference from the recorded run: the documents, or else the prompts built from them."""
     then = record.tasks[built.task.card.name]
     where, source = f"{_where(record)}, task {built.task.card.name}", built.task.card.source
     if built.fingerprint != then["documents_fingerprint"]:
@@ -300,7 +300,7 @@ def open_recorded(record: RunRecord, spec: RunSpec, listener: Listener, store: S
 
 
 def check_secrets(record: RunRecord, settings: Mapping[str, Any], verb: str) -> None:
-    """Raises for settings whose recorded values are hidden secrets: only the user knows them."""
+    """Raises for settings whose recorded values are redacted secrets: only the user knows them."""
     hidden = [name for name, value in settings.items() if is_hidden(value)]
     if hidden:
         names = ",".join(f"{name}=…" for name in hidden)

@@ -46,7 +46,7 @@ from assay.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class RescoreOptions:
-    """How a recorded run is rescored.
+    """Options for rescoring a recorded run.
 
     Attributes:
         scoring: `metric_list` and `filter_list` in place of the run's; with `adds` besides the run's metrics.
@@ -174,7 +174,7 @@ def _changed_scores(record: RunRecord, results: Sequence[TaskResult]) -> list[st
 
 
 def rescored_spec(spec: RunSpec, wanted: RescoreOptions) -> RunSpec:
-    """The run's specification with the changes. A run that only recorded answers is scored, too."""
+    """The run's specification with the changes. A run that only recorded answers is scored too."""
     given = wanted.model_args or {}
     asked_with = [name for name, value in spec.options.generation.items() if is_hidden(value)]
     options = replace(
@@ -328,7 +328,7 @@ class _StoreOnlyModel:
 
 @contextmanager
 def _model_for(session: Session, reopened: ReopenedRun, wanted: RescoreOptions, plan: RequestPlan) -> Iterator[Model]:
-    """The run's model where requests are to be executed, else its replacement."""
+    """The run's model if requests are to be executed, else its replacement."""
     record = reopened.record
     if not wanted.completes or not plan.missing:
         yield _StoreOnlyModel(record.fingerprint)

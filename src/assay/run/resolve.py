@@ -136,13 +136,13 @@ def resolve(
     """Resolves tasks and model; faults of both are raised together. For faulty tasks no model is downloaded.
 
     Args:
-        spec: what is requested.
-        given_tasks: names or task objects; the specification's names when empty.
+        spec: the specification of the run.
+        given_tasks: names or task objects; empty for the specification's names.
         given_model: a model object; None to open the specification's.
         listener: receives the progress of downloads.
         store: the store, which lists the models trained here.
         needs: packages that are needed after the run, such as that of a figure.
-        select: finds the tasks; `select_for_run` when None.
+        select: finds the tasks; None for `select_for_run`.
     """
     errors: list[UserError] = []
     selection, model = None, given_model
@@ -324,7 +324,7 @@ def _untrained_fault(model: Model) -> Fault:
 
 
 def _kind_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
-    """Requests of tasks that a model cannot answer, and labels that its head does not know."""
+    """Requests of tasks that a model cannot answer, and labels that its head does not have."""
     able = model.capabilities
     for task in tasks:
         yield from (
@@ -428,12 +428,12 @@ def windowed_tasks(tasks: Sequence[Task], texts: TextOptions) -> tuple[Task, ...
 
 
 def rescored_task(task: Task, changes: Mapping[str, Any], metrics: Mapping[str, frozenset[str]]) -> Task:
-    """A task with the changes. Those of task files have them already; code that scores by itself takes none.
+    """A task with the changes. Those of task files have them already; a task with its own scoring takes none.
 
     Args:
         task: the task.
         changes: `metric_list` and the like, as `tasks.changes` makes them.
-        metrics: metric → shapes that it scores.
+        metrics: metric → output types that it scores.
     """
     is_done = task.card.variant is not None or changes.get("where_fitting")
     if is_done or not changes or task.scoring.process is not None:
@@ -459,8 +459,8 @@ def check_metrics(tasks: Sequence[Task], scoring: Mapping[str, Any], metrics: Ma
 
     Args:
         tasks: the tasks of the run.
-        scoring: what it requests.
-        metrics: metric → shapes that it scores, to say which would fit.
+        scoring: the metrics that the run requests.
+        metrics: metric → output types that it scores, for advice.
     """
     if scoring.get("where_fitting"):
         return

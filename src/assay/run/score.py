@@ -122,7 +122,7 @@ def answered_documents(built: BuiltTask, responses: Responses, executed: Execute
 
 
 def _answered(built: BuiltTask, responses: Responses, executed: Executed) -> Iterator[AnsweredDocument]:
-    """Documents with their answers: those of this run are at hand, the others come from the store."""
+    """Documents with their answers: those of this run are in memory, the others come from the store."""
     at_hand, keys = executed.answers, built.keys.by_instance
     for start in range(0, len(built.documents), _DOCUMENTS_AT_ONCE):
         part = range(start, min(start + _DOCUMENTS_AT_ONCE, len(built.documents)))

@@ -58,7 +58,7 @@ class Schedule(Protocol):
     """Which documents are evaluated next, given the answers so far."""
 
     def next_batch(self) -> Batch | None:
-        """The next documents; None when the run is done."""
+        """The next documents; None if the run is done."""
 
     def observe(self, built: Sequence[BuiltTask], executed: Executed) -> None:
         """Takes the answers to the last batch."""
@@ -94,7 +94,7 @@ class RunOutcome:
     """A scored run, as analyses read it.
 
     Attributes:
-        spec: what was requested.
+        spec: the specification of the run.
         store: the open store.
         setup: tasks, scorers, groups and the model.
         requested: number of requests that were sent to the model.
@@ -125,7 +125,7 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True)
 class RunFeatures:
-    """What a run does beside scoring: its schedule, and its analyses in the order of their notices."""
+    """Features of a run besides scoring: its schedule, and its analyses in the order of their notices."""
 
     schedule: Callable[[Session, Setup], Schedule] = FullSchedule
     analyses: tuple[Analysis, ...] = ()
@@ -133,12 +133,12 @@ class RunFeatures:
 
 @dataclass(slots=True)
 class Session:
-    """What the stages of one run share: the specification, the open store, the listener and the clock.
+    """State shared by the stages of one run: the specification, the open store, the listener and the clock.
 
     Attributes:
         needs: packages that are needed after the run, such as that of a figure.
         features: schedule and analyses; a full run without analyses by default.
-        select: finds the tasks, for runs that share them; None for a run by itself.
+        select: finds the tasks, for runs that share them; None for a single run.
     """
 
     spec: RunSpec
@@ -168,8 +168,8 @@ def run(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = No
 
     Args:
         session: specification, store, listener, schedule and analyses.
-        tasks: names or task objects; the specification's names when empty.
-        model: a model object; the specification's model is opened when None.
+        tasks: names or task objects; empty for the specification's names.
+        model: a model object; None to open the specification's model.
     """
     with resolved(session, tasks, model) as setup:
         schedule = session.features.schedule(session, setup)
@@ -195,7 +195,7 @@ class PreparedBatch:
 
 
 def prepare_batch(session: Session, setup: Setup, batch: Batch, is_first: bool = False) -> PreparedBatch:
-    """Builds the requests of a batch and plans which of them to execute; the first is checked, too."""
+    """Builds the requests of a batch and plans which of them to execute; the first batch is also checked."""
 
     def step(name: str, detail: str = "") -> AbstractContextManager[None]:
         # One batch of several is announced as a whole.
@@ -454,6 +454,6 @@ def _failure_counts(failures: Mapping[bytes, Failure]) -> dict[str, tuple[int, s
 
 
 def _model_run(model: Model, executed: Executed) -> dict[str, Any]:
-    """How the model ran: measurements of the run, and its own report."""
+    """Execution report of the model: measurements of the run, and its own report."""
     measured = {"tokens": executed.tokens, "seconds": executed.seconds} if executed.tokens else {}
     return {**measured, **(model.description() if isinstance(model, ReportsExecution) else {})}

@@ -39,7 +39,7 @@ from assay.store.store import default_path
 from assay.store.trained_models import FittedModel
 from assay.tasks.selection import Wanted
 
-# Part of every key: increased when the same examples and settings give other weights.
+# Part of every key: increased when the same examples and settings produce other weights.
 _VERSION = 2
 _TRAINING, _VALIDATION, _EVALUATED = "training", "validation", "evaluated"
 # With fewer examples, none are held out: so few would be too noisy to select a checkpoint.
@@ -90,8 +90,8 @@ def fit(
     Args:
         session: specification, store and listener.
         fit_spec: method, settings, and how many examples.
-        tasks: names or task objects; the specification's names when empty.
-        model: a model object; the specification's model is opened when None.
+        tasks: names or task objects; empty for the specification's names.
+        model: a model object; None to open the specification's model.
         place: name and folder of the new model.
     """
     where = place or ModelDestination()
@@ -174,7 +174,7 @@ def _trainable(model: Model) -> Trainable:
 
 
 def _already_trained(session: Session, key: str, place: ModelDestination) -> FittedModel | None:
-    """A model of the same key whose files are there; under the wanted name or in the wanted folder where one is."""
+    """A model with the same key whose files exist; with the requested name and folder, if any."""
     for found in session.store.fitted.of_key(key):
         is_wanted = place.name in (None, found.name) and place.folder in (None, Path(found.folder))
         if is_wanted and (Path(found.folder) / "config.json").is_file():
@@ -273,7 +273,7 @@ def _task_training_examples(
 ) -> tuple[list[TrainingExample], list[TrainingExample], list[str]]:
     """The training and validation examples of a task.
 
-    Where the only validation split is the evaluated one, a share of the training examples is held out.
+    If the only validation split is the evaluated one, a share of the training examples is held out.
     """
     name, settings = task.card.name, fit_spec.settings
     if not isinstance(task, ProvidesTrainingExamples):
@@ -315,7 +315,7 @@ def run_trained(session: Session, options: FitSpec, tasks: Sequence[Wanted], mod
         session: the run.
         options: training settings.
         tasks: names or task objects.
-        model: a model object; the specification's model is opened when None.
+        model: a model object; None to open the specification's model.
     """
     check_scoring(session.spec, tasks, session.needs)  # scoring problems are reported before hours of training
     fitted = fit(session, options, tasks, model)

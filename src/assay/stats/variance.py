@@ -43,10 +43,10 @@ class VarianceComponent:
     """One source of variance.
 
     Attributes:
-        effect: the factors whose combination it belongs to. The largest effect holds the residual, too.
+        effect: the factors whose combination it belongs to. The largest effect includes the residual.
         variance: its contribution to the variance of a single score; estimates below 0 are set to 0.
-        share: its share of the variance of a single score; None where all scores are equal.
-        share_of_mean: its share of the squared standard error of the grand mean; None where that is 0.
+        share: its share of the variance of a single score; None if all scores are equal.
+        share_of_mean: its share of the squared standard error of the grand mean; None if that is 0.
         degrees: degrees of freedom.
         is_negative: whether the estimate was below 0: the source is too small to be distinguished from noise.
     """
@@ -84,7 +84,7 @@ class Decomposition:
         mean: mean over the whole table.
         stderr: standard error of the mean, for new levels of all factors that have more; None if unknown.
         components: the variance components, largest first.
-        forecasts: per factor that has more levels, the most useful one first; empty without a standard error.
+        forecasts: one per factor that has more levels, the most useful first; empty without a standard error.
         levels: factor → number of levels used.
         unvaried: factors with one level, whose variance cannot be estimated.
         left_out: documents left out because one of their scores was missing.

@@ -32,7 +32,7 @@ def new_session(
     """The session of a run with all features.
 
     Args:
-        spec: what is requested.
+        spec: the specification of the run.
         store: open store.
         listener: receives events.
         needs: packages that are needed after the run, such as that of a figure.

@@ -30,7 +30,7 @@ class RunOutputs:
 
     Attributes:
         output_path: a folder for result files, or a `.json` file to which the time is added; None for no files.
-        log_samples: whether to write every document with its answers, too.
+        log_samples: whether to write every document with its answers too.
         audit: number of documents to list in the extraction audit, -1 for all; None for no audit.
         reliability: whether multiple-choice tasks report confidences even without a metric that needs them.
         figures: kind of figure → file that ends in .svg or .png.

@@ -270,7 +270,7 @@ def _safe(path: str, archive: zipfile.ZipFile) -> str:
 def _copy_all(
     archive: zipfile.ZipFile, found: dict[str, zipfile.ZipInfo], destination: Path, progress: ProgressReport
 ) -> dict[str, str]:
-    """Extracts the entries; gives the sha256 of each written file, by path."""
+    """Extracts the entries; returns the sha256 of each written file, by path."""
     total, done, hashes = sum(info.file_size for info in found.values()), 0, {}
     for path, info in found.items():
         target = destination / path

@@ -152,7 +152,7 @@ class Engine:
         undo_all(self.network.module)
 
     def description(self) -> dict[str, Any]:
-        """How the job was executed, for the record."""
+        """Execution report of the job, for the record."""
         meter, choice = self.meter, self.choice
         return {
             "engine": choice.engine,

@@ -88,7 +88,7 @@ class TreeReader:
         return states
 
     def forward(self, ids: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
-        """One forward pass over a row of ids; gives states (or logits) of the requested rows."""
+        """One forward pass over a row of ids; returns states (or logits) of the requested rows."""
         module = self.network.module
         given = {
             "input_ids": ids[None],

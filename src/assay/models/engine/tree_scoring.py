@@ -116,7 +116,7 @@ class TreeScorer:
             self.reader.path.clear()
 
     def _walk(self, tree: PrefixTree, scored_tokens: _ScoredTokens) -> Iterator[tuple[int, Failure | None]]:
-        """Computes the tree pack by pack; gives the row up to which it is done, and the failure if it failed there."""
+        """Computes the tree pack by pack; returns the row up to which it is done, and the failure if there was one."""
         low, halved = 0, 0
         limit = self.batching.limit
         while low < len(tree):

@@ -176,7 +176,7 @@ def generate_rows(
     criteria: StopCriteria,
     guard: Callable[[Tensor, Tensor], Tensor],
 ) -> list[list[int]]:
-    """Runs `generate`; gives the ids of each row, prompt included.
+    """Runs `generate`; returns the ids of each row, prompt included.
 
     Args:
         text_generator: the model.

@@ -125,7 +125,7 @@ class Encoder:
         return prompt if isinstance(prompt, Refused) else (prompt.ids, (), prompt.truncated, rendered.text)
 
     def render(self, prompt: Prompt) -> str | None:
-        """The prompt as text; None where the template refuses it."""
+        """The prompt as text; None if the template rejects it."""
         rendered = self.renderer.render(prompt)
         return None if isinstance(rendered, Failure) else rendered.text
 

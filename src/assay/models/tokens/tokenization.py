@@ -370,7 +370,7 @@ def cut_at_stops(text: str, stops: Iterable[str], think_end: str | None = None) 
 
 
 def show_pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[str, ...]:
-    """Each id as readable text; the raw token where an id is only part of a character."""
+    """Each id as readable text; the raw token if an id is only part of a character."""
     pieces: list[str] = []
     for identifier, raw in zip(ids, tokenizer.convert_ids_to_tokens(list(ids)), strict=True):
         if "▁" in raw:

@@ -45,7 +45,7 @@ def f1(pairs: Pairs) -> float:
 
 
 def matthews(pairs: Pairs) -> float:
-    """Matthews correlation coefficient for any number of classes (Gorodkin's R_K); 0 where undefined."""
+    """Matthews correlation coefficient for any number of classes (Gorodkin's R_K); 0 if undefined."""
     n, hits = len(pairs), sum(right == predicted for right, predicted in pairs)
     rights, predictions = (Counter(pair[side] for pair in pairs) for side in (0, 1))
     covariance = hits * n - sum(count * predictions[label] for label, count in rights.items())

@@ -37,7 +37,7 @@ class SpreadBar:
 
     @property
     def is_finding(self) -> bool | None:
-        """Whether the spread exceeds what sampling alone would give; None if unknown."""
+        """Whether the spread exceeds what sampling alone would produce; None if unknown."""
         scores = self.known().values()
         return max(scores) - min(scores) > self.reach if scores and self.reach is not None else None
 
@@ -53,7 +53,7 @@ class LengthPanel:
     """Lengths of the choices per document, and whether one method got the document wrong.
 
     Attributes:
-        label: what the panel shows, such as a task and a method.
+        label: name of what the panel shows, such as a task and a method.
         correct: length of the correct choice.
         wrong: median length of the wrong choices.
         missed: whether the method predicted a wrong choice.

@@ -199,7 +199,7 @@ def _unique(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-# Lengths of the choices where a method errs.
+# Lengths of the choices when a method errs.
 
 
 def length_figure(panels: Sequence[LengthPanel], path: str | Path, title: str) -> None:

@@ -34,7 +34,7 @@ def reliability_figure(tasks: Mapping[str, Reliability], path: str | Path, title
 
     Args:
         tasks: name → its reliability.
-        path: where to write; .svg or .png.
+        path: the output file; .svg or .png.
         title: title of the figure.
     """
     caption = "Bins of equal mass. Bars and band: 95 % intervals (Wilson; the band point by point). "

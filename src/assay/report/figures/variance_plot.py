@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _ROW = 2.3  # inches
 _LEAST_LABEL = 0.07  # a narrower part of a bar has no room for its number
-_LEAST_SHARE = 0.005  # a smaller source has no colour of its own
+_LEAST_SHARE = 0.005  # smaller sources have no colour of their own
 _BIN_SIZES, _MOST_BINS = (0.5, 1, 2, 5), 12  # points
 _OTHER = "other"
 _INTERVAL = "The diamond is the mean over all, with its 95 % interval for other documents and levels. "
@@ -32,7 +32,7 @@ class AxesRow:
         name: its name.
         columns: level → score, per axis.
         shares: source → share, for each kind of bar.
-        mean: mean over all levels with both ends of its interval, where these are known.
+        mean: mean over all levels with both ends of its interval, if known.
     """
 
     name: str

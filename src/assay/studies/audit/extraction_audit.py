@@ -32,7 +32,7 @@ class Disagreement:
 
     Attributes:
         document_id: the document's index.
-        draw: which of its texts, counted from 0.
+        draw: index of the draw, counted from 0.
         answers: extractor, or pipeline → its answer; the one that counted comes first among extractors.
         right: the right answers, as texts.
         excerpt: the text around the answer that counted.
@@ -141,7 +141,7 @@ class _Replay:
 
 
 def _replay(spec: PipelineSpec) -> _Replay | None:
-    """None for a pipeline without a step `extract`, or with task code before it, which may do anything."""
+    """The replay of a pipeline; None without a step `extract`, or with task code before it, which may do anything."""
     before: list[Filter] = []
     for step in spec.steps:
         if step.factory is not None or step.name == "custom":

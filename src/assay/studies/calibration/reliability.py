@@ -44,7 +44,7 @@ def with_reliability(result: RunResult) -> RunResult:
 
 
 def tasks_with_reliability(tasks: Sequence[TaskResult]) -> tuple[TaskResult, ...]:
-    """The tasks of a run with their reliability, where they have choice probabilities."""
+    """The tasks of a run with their reliability, if they have choice probabilities."""
     found = [(task, task.reliability or task_reliability(task.answered)) for task in tasks]
     return tuple(
         task if own is None else replace(task, additions={**task.additions, "reliability": own}) for task, own in found

@@ -363,7 +363,7 @@ def comparison_junit(found: RunComparison, is_gated: bool, margin: float | None 
     Args:
         found: the comparison.
         is_gated: whether a worse system is a failure.
-        margin: with a margin, a system that is not shown to stay within it fails too.
+        margin: the margin, if any; a system that is not shown to stay within it fails too.
     """
     cases, failures = [], 0
     for pair in found.pairs:

@@ -118,7 +118,7 @@ def compare(
     Args:
         store: holds them.
         runs: names, each optionally followed by `@task` to select one task.
-        options: what to compare, and how.
+        options: the options of the comparison.
         listener: receives the events.
         given: task objects, for runs of task objects.
     """
@@ -234,7 +234,7 @@ def _groups(
 def _metrics(
     context: _ComparisonContext, title: str, reported: Sequence[Sequence[tuple[str, str]]]
 ) -> list[tuple[str, str]]:
-    """The metrics to compare, each with its pipeline: those wanted, or the first that two systems report."""
+    """The metrics to compare, each with its pipeline: the requested ones, or the first that two systems report."""
     every = list(dict.fromkeys(pair for own in reported for pair in own))
     shared = [pair for pair in every if sum(pair in own for own in reported) > 1]
     if not shared:
@@ -473,7 +473,7 @@ def _common(
 
 
 def _recovery_advice(context: _ComparisonContext, both: tuple[ReopenedTask, ReopenedTask]) -> str:
-    """How to make the documents of two runs available again."""
+    """Advice on making the documents of two runs available again."""
     from assay.run.reopen import as_argument, python_call
 
     if not any(reopened.needs_object for reopened in both):
@@ -542,7 +542,7 @@ def _concluded(
 
 
 def _overall_scores(options: CompareOptions, columns: Sequence[Sequence[PairedComparison]]) -> list[OverallScore]:
-    """Every pair over all tasks; empty for a single task."""
+    """All pairs over all tasks; empty for a single task."""
     if len(columns) < 2:
         return []
     from assay.studies.paired.over_tasks import overall_scores

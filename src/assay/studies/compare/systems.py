@@ -1,6 +1,6 @@
 """The runs to compare, their labels, and checks of the options.
 
-Takes names as the user wrote them, gives systems and their records.
+In: names as the user wrote them. Out: systems and their records.
 """
 
 from __future__ import annotations

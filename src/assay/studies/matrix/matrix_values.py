@@ -19,13 +19,13 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class MatrixColumn:
-    """One metric of a task, or of a group that reports a score of its own.
+    """One metric of a task, or of a group that reports its own score.
 
     Attributes:
         name: name of the task or group.
         metric: the metric of every score in the column.
         filter: the pipeline before it; `none` when the task names none.
-        higher_is_better: direction, or None when undefined.
+        higher_is_better: direction, or None if undefined.
         baseline: accuracy of random guessing, from the number of choices of every document; None if the metric
             is not an accuracy or there are no choices.
         is_share: whether the scores are shares from 0 to 1 and higher is better, so that averages make sense.

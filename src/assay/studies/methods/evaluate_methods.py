@@ -51,7 +51,7 @@ _DIAGNOSTICS = (
 
 @dataclass(frozen=True, slots=True)
 class MethodsOptions:
-    """What a methods study compares.
+    """Options of a methods study.
 
     Attributes:
         styles: prompt styles.

@@ -214,7 +214,7 @@ def _predictions(result: TaskResult) -> Iterator[tuple[int, int]]:
 
 
 def _choice_scores(result: TaskResult) -> Scores | None:
-    """How the first metric scores choices; None if that takes more than their own answers."""
+    """The function that scores choices for the first metric; None if it needs further requests."""
     first = result.metrics[0].metric if result.metrics else ""
     if first in (*NULL_PROMPTS, *WHOLE_PROMPT_METRICS):
         return None

@@ -150,7 +150,7 @@ def statistic_by_counts(aggregation: str, values: Sequence[Value]) -> StatisticB
     """The score as a function of how often each document occurs.
 
     Args:
-        aggregation: how the values become one number.
+        aggregation: name of the aggregation.
         values: one per document; there is at least one.
     """
     if aggregation in CORPUS_METRICS:

@@ -96,7 +96,7 @@ def are_compatible(first: str, second: str) -> bool:
 def compare_pairs(
     matches: Sequence[MatchedPair], higher_is_better: bool | None, options: CompareOptions
 ) -> list[PairedComparison]:
-    """Every pair's numbers.
+    """The paired comparison of every pair.
 
     Args:
         matches: the pairs of one task and metric.

@@ -39,7 +39,7 @@ def visible(text: str) -> list[str]:
 
 
 def request_lines(first: Sequence[Request], second: Sequence[Request]) -> list[str]:
-    """How the requests of a document differ: prompt, continuations, generation settings."""
+    """The differences between the requests of a document: prompt, continuations, generation settings."""
     if not first or not second or first[0].kind != second[0].kind or len(first) != len(second):
         kinds = [f"{len(requests)} {requests[0].kind if requests else 'requests'}" for requests in (first, second)]
         return [f"requests: {kinds[0]} → {kinds[1]}", *_text_diff(_text(first[0]), _text(second[0]))]

@@ -110,7 +110,7 @@ class EarlyStopping:
         self._laps = 0
 
     def next_batch(self) -> Batch | None:
-        """The next documents of every task that has not stopped; None when all have."""
+        """The next documents of every task that has not stopped; None if all have."""
         documents = {index: self._states[index].next_lap() for index in self._going()}
         if not documents:
             return None

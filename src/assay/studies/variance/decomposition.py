@@ -134,11 +134,11 @@ def _is_same(first: float, second: float) -> bool:
 def task_variances(
     tasks: Sequence[Task], scorers: Sequence[DocumentScorer], results: Sequence[TaskResult]
 ) -> tuple[TaskVariance, ...]:
-    """Every task with several variants, by every metric, in the order of the run.
+    """The variance of every task with several variants, by every metric, in the order of the run.
 
     Args:
         tasks: the tasks.
-        scorers: how they are scored.
+        scorers: their scorers.
         results: their results.
     """
     families: dict[str, list[_Cell]] = {}
@@ -226,7 +226,7 @@ def _levels(cells: Sequence[_Cell], axis: str) -> list[str]:
 def _table(
     cells: Sequence[_Cell], columns: Sequence[Sequence[DocumentScores]], names: Sequence[str], indices: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Scores by document, by the axes of the cells and by draw; NaN where there is none."""
+    """Scores by document, by the axes of the cells and by draw; NaN if there is none."""
     import numpy as np
 
     rows = {index: row for row, index in enumerate(indices)}
@@ -246,7 +246,7 @@ def _evaluated_indices(cell: _Cell) -> Iterator[int]:
 
 
 def _clusters(cells: Sequence[_Cell], indices: Sequence[int]) -> list[str] | None:
-    """The cluster of every document; None where documents are independent."""
+    """The cluster of every document; None if documents are independent."""
     found: dict[int, str] = {}
     for cell in cells:
         found |= {

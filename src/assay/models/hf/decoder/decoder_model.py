@@ -184,7 +184,7 @@ class CausalModel(LanguageModel):
         return None if self._engine is None else self._engine.meter
 
     def description(self) -> Mapping[str, Any]:
-        """How the last `respond` was executed, for the record; empty before the weights are loaded."""
+        """Execution report of the last `respond`, for the record; empty before the weights are loaded."""
         return {} if self._engine is None else self._engine.description()
 
     def close(self) -> None:

@@ -84,7 +84,7 @@ class EncoderModel(PaddedModel[EncoderNetwork]):
         return make_masked_encoder(self.tokenizer, self.max_length, self.arguments)
 
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
-        """Answers the request kinds of the head; refuses others without loading the weights."""
+        """Answers the request kinds of the head; rejects others without loading the weights."""
         supported = [
             (index, request) for index, request in enumerate(requests) if request.kind in self.capabilities.kinds
         ]
@@ -159,7 +159,7 @@ class EncoderModel(PaddedModel[EncoderNetwork]):
         return TokenView(context, continuation, *pieces, entry.truncated, self._masked_encoder.given_text(request))
 
     def description(self) -> Mapping[str, Any]:
-        """How requests were executed, for the record; empty before the weights are loaded."""
+        """Execution report, for the record; empty before the weights are loaded."""
         if self._network is None:
             return {}
         return {"engine": "padded", "why": f"an encoder with a {self._network.head.name}"}

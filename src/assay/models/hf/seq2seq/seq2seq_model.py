@@ -129,7 +129,7 @@ class EncoderDecoder(LanguageModel, PaddedModel[Seq2SeqNetwork]):
         return partial(text_recipe, Seq2SeqRecipe, self._encoder)
 
     def description(self) -> Mapping[str, Any]:
-        """How the last `respond` was executed, for the record; empty before the weights are loaded."""
+        """Execution report of the last `respond`, for the record; empty before the weights are loaded."""
         if self._network is None:
             return {}
         return {"engine": "padded", "why": "an encoder-decoder", "encoded_contexts": self._contexts}
