@@ -137,7 +137,7 @@ def _silence(stream: TextIO) -> None:
 
 
 def _repair_streams() -> None:
-    """Characters that a terminal lacks become question marks, and a closed stream swallows what is written."""
+    """Characters that a terminal lacks become question marks, and output to a closed stream is discarded."""
     import io
     import os
 

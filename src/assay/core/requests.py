@@ -221,7 +221,7 @@ class Classification:
     Attributes:
         first: the text, or the first of a pair.
         labels: names of the labels, in the task's order.
-        second: the second text; None for a text alone.
+        second: the second text; None for a single text.
     """
 
     kind: ClassVar[str] = "classification"

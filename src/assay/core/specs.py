@@ -394,7 +394,7 @@ class GroupMetricSpec:
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
-    """A group in a run: its direct members, in order, and what it reports.
+    """A group in a run: its direct members, in order, and its reported metrics.
 
     Attributes:
         metrics: means over the leaves.

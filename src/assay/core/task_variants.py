@@ -27,7 +27,7 @@ class TaskVariant:
         style: prompt style; None for the task's own prompt.
         prompt: name of the prompt, for a task with several prompts.
         profile: profile and its variant, if these do not change the task's prompt style.
-        levels: axis → level, for what the run varies: `{"seed": 1234, "order": 1}`.
+        levels: axis → level, for the axes that the run varies: `{"seed": 1234, "order": 1}`.
         draws: answers drawn per question, if the run varies the draws.
     """
 

@@ -1,6 +1,6 @@
 """Parts of lm-eval's result files that describe the run: a task's whole configuration, the model, its tokenizer, chat.
 
-Takes cards, specifications and a model's facts; gives JSON data in the keys and the order of lm-eval 0.4.13. A model
+In: cards, specifications and a model's facts. Out: JSON data in the keys and the order of lm-eval 0.4.13. A model
 without such facts (a scripted one, a run rescored without its model) has none of the keys that lm-eval would leave
 out for it.
 """

@@ -71,7 +71,7 @@ class PlanReport:
 
 
 def forecast(session: Session, tasks: Sequence[Wanted], model: Model | None) -> PlanReport:
-    """Resolves, builds and plans a run, and measures what is left to execute. No weights are loaded.
+    """Resolves, builds and plans a run, and measures the remaining work. No weights are loaded.
 
     Args:
         session: the run.

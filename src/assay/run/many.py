@@ -1,6 +1,6 @@
 """Several models: expands a text such as `hf:pretrained=runs/step-*`, and lets their runs share tasks.
 
-Takes a model's name with its settings; gives one model per value or folder, in natural order, with a label that
+In: a model's name with its settings. Out: one model per value or folder, in natural order, with a label that
 distinguishes it. Tasks are resolved once for all models that build them in the same way.
 """
 

@@ -75,7 +75,7 @@ def find_keys(instances: Iterable[Instance], fingerprint: str) -> RequestKeys:
 
 
 def make_plan(posed: int, requests: Mapping[bytes, Request], known: set[bytes]) -> RequestPlan:
-    """Subtracts what is known.
+    """The plan of the requests that the store cannot answer.
 
     Args:
         posed: total number of requests, equal ones counted each time.

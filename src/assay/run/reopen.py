@@ -1,6 +1,6 @@
 """Reopens a recorded run without its model: rebuilds the requests of its tasks and verifies them by hash.
 
-Takes a record; gives its tasks, built and with scorers. Documents or prompts that changed since are an error.
+In: a record. Out: its tasks, built and with scorers. Documents or prompts that changed since are an error.
 """
 
 from __future__ import annotations

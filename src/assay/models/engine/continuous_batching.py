@@ -1,6 +1,6 @@
 """Continuous batching: generation in slots; when one answer ends, the next prompt takes its slot.
 
-Takes encoded prompts and a reader; gives (index, Text | Failure) as answers end. Prompts are prefilled as a prefix
+In: encoded prompts and a reader. Out: (index, Text | Failure) as answers end. Prompts are prefilled as a prefix
 tree; the common prefix of a group is cached once and attended to by all rows together.
 """
 

@@ -1,6 +1,6 @@
 """The engine of a loaded decoder: scores texts and generates answers with the chosen backend.
 
-Takes encoded texts and prompts; gives answers as they finish, and counts tokens and FLOPs on a meter.
+In: encoded texts and prompts. Out: answers as they finish; tokens and FLOPs are counted on a meter.
 """
 
 from __future__ import annotations

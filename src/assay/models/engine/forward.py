@@ -1,6 +1,6 @@
 """Packed forward passes: one pass per pack of a prefix tree, over the KV cache of the current path.
 
-Takes packs of a prefix tree, in order; gives the last hidden states (or logits) of the requested rows.
+In: packs of a prefix tree, in order. Out: the last hidden states (or logits) of the requested rows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Log-likelihoods over a prefix tree: every distinct prefix is computed once, in packed sequences.
 
-Takes encoded texts and a reader; gives (index, Logprob | Failure) as packs finish. A pack that fails or does not fit
+In: encoded texts and a reader. Out: (index, Logprob | Failure) as packs finish. A pack that fails or does not fit
 into memory is halved and retried; only texts that contain a failing row fail.
 """
 

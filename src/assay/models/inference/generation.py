@@ -1,6 +1,6 @@
 """Text generation with transformers' `generate`: greedy prompts in batches, sampled prompts one by one.
 
-Takes encoded prompts and a loaded model; gives (index, Text | Failure) as batches finish. Up to rounding, no answer
+In: encoded prompts and a loaded model. Out: (index, Text | Failure) as batches finish. Up to rounding, no answer
 depends on its batch; each sampled request has its own random stream.
 """
 

@@ -1,6 +1,6 @@
 """A checkpoint on disk: its folder, configuration, fingerprint and capabilities.
 
-Takes the model arguments; gives a `Checkpoint` read from the small files. Imports neither torch nor transformers, so
+In: the model arguments. Out: a `Checkpoint` read from the small files. Imports neither torch nor transformers, so
 identifying a model loads nothing.
 """
 

@@ -1,6 +1,6 @@
 """Encoded requests: renders prompts, then encodes all texts in batches.
 
-Takes (index, request) pairs; gives encoded requests or refusals. The tokenisation rules are in `tokenization.py`.
+In: (index, request) pairs. Out: encoded requests or refusals. The tokenisation rules are in `tokenization.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tokenisation rules of causal models: text to token ids and back.
 
-Takes texts and a tokenizer; gives encoded requests or failures. Independent of weights and batches. The rules are
+In: texts and a tokenizer. Out: encoded requests or failures. Independent of weights and batches. The rules are
 lm-eval's (golden vectors in `tests/models/tokens/test_tokenization.py`); where lm-eval fails an assertion, the request
 is scored from the split point on, with a note.
 """

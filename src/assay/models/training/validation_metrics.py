@@ -1,6 +1,6 @@
 """Validation metrics during training, with the formulas of the tasks' own metrics.
 
-Takes (right, predicted) indices of examples with choices, or (right, predicted) texts of spans; gives values by name.
+In: (right, predicted) indices of examples with choices, or (right, predicted) texts of spans. Out: values by name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Options of a run that have no effect on some of its tasks.
 
-Takes tasks with their results and the specification; gives one notice per option and reason, which names the tasks.
+In: tasks with their results and the specification. Out: one notice per option and reason, which names the tasks.
 Facts that the requests show are read from them, so that they hold for tasks of any kind.
 """
 

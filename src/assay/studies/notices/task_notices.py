@@ -1,6 +1,6 @@
 """Notices about the tasks of a run: truncation, answers not found, a single predicted class, shared texts, parts.
 
-Takes the results of tasks; gives one line per notice.
+In: the results of tasks. Out: one line per notice.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reference runs: the values of a recorded run, document by document.
 
-Takes a run's name and tasks; gives the value of every document. Documents are matched by content. A run is reopened
+In: a run's name and tasks. Out: the value of every document. Documents are matched by content. A run is reopened
 only if it stored no values, or if its documents differ from today's and the difference is to be reported.
 """
 

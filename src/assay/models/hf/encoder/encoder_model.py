@@ -1,6 +1,6 @@
 """Encoders of `hf`, such as BERT and RoBERTa; their head determines which requests they answer.
 
-Takes the same arguments as for decoders; gives a `Model` that also satisfies `ExposesTokens`, `ReportsNotices`,
+In: the same arguments as for decoders. Out: a `Model` that also satisfies `ExposesTokens`, `ReportsNotices`,
 `ReportsExecution` and `Trainable`. An encoder without a head answers no requests, but can be trained.
 """
 

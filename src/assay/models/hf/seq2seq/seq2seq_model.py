@@ -1,6 +1,6 @@
 """Encoder-decoders of `hf`, such as T5 and BART: the encoder reads the prompt, the decoder answers.
 
-Takes the same arguments as for decoders; gives a `Model` that also satisfies `ExposesTokens`, `ReportsNotices`,
+In: the same arguments as for decoders. Out: a `Model` that also satisfies `ExposesTokens`, `ReportsNotices`,
 `ReportsExecution` and `Trainable`. Every distinct prompt is encoded once for all its requests.
 """
 
