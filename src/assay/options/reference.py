@@ -1,4 +1,4 @@
-"""The reference page of the command line, docs/cli.md, made from the table.
+"""The reference page of the command line, docs/cli.md, generated from the table.
 
 `python -m assay.options.reference > docs/cli.md` writes it; a test checks that it is up to date.
 """
