@@ -1,6 +1,6 @@
 """The user's own texts as perplexity tasks: `text:PATH` is one task per domain, and a group over several of them.
 
-Takes a corpus (see `assay.data.corpora`), gives tasks that ask how likely each whole document is.
+Takes a corpus (see `assay.data.corpora`), gives tasks that request the likelihood of each whole document.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TextTask:
     """The documents of one domain, each a whole text. Satisfies the `Task` protocol.
 
     Attributes:
-        empty: number of documents without any text, which are left out.
+        empty: number of empty documents, which are left out.
     """
 
     name: str
@@ -91,7 +91,7 @@ class TextTask:
 
 @dataclass(frozen=True, slots=True)
 class TextCorpus:
-    """The tasks of `text:PATH`, the group over several of them, and notices about what was left out."""
+    """The tasks of `text:PATH`, the group over several of them, and notices about documents that were left out."""
 
     tasks: tuple[TextTask, ...]
     group: GroupSpec | None
