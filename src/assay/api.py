@@ -135,7 +135,7 @@ def evaluate_models(
         outputs: outputs to produce from the results; their requirements are checked before anything runs.
         store: as in `evaluate`.
         listener: as in `evaluate`.
-        **settings: as in `evaluate`; `model_args` are for models without settings of their own.
+        **settings: as in `evaluate`; `model_args` apply to models without their own settings.
     """
     needs, shared = outputs.checked_needs(), SharedTasks()
     runs = model_runs(models, tasks, settings)
@@ -227,7 +227,7 @@ def plot(
         kind: `reliability` (confidence against accuracy), `prompts` (scores of all prompts of a task), `axes` (scores
             over seeds, orders, draws and prompts, and the sources of variance), `lengths` or `positions` (bias towards
             long choices, or towards positions).
-        path: file that ends in .svg or .png; `RUN_KIND.svg` when None.
+        path: file that ends in .svg or .png; `RUN_KIND.svg` if None.
         tasks: the task objects of the run, if it had any.
         store: the store that holds the run.
         listener: function that is called with every event.
@@ -252,14 +252,14 @@ def finetune(
 ) -> FittedModel:
     """Trains a model on the training documents of tasks and returns the new model, which `--model NAME` opens.
 
-    Repeating an interrupted call resumes from its last checkpoint; repeating a finished one returns at once.
+    Repeating an interrupted call resumes from its last checkpoint; repeating a finished one returns immediately.
 
     Args:
         model: as in `evaluate`; an object must satisfy `Trainable`.
         tasks: as in `evaluate`.
         fit: training settings in the command line's names: `finetune` (the method), `epochs`, ….
-        name: name of the new model; made from its parent and tasks when None.
-        folder: folder of the new model; `models` beside the store when None.
+        name: name of the new model; derived from its parent and tasks if None.
+        folder: folder of the new model; `models` beside the store if None.
         store: as in `evaluate`.
         listener: as in `evaluate`.
         **settings: as in `evaluate`.
@@ -299,7 +299,7 @@ def study_methods(
         store: as in `evaluate`.
         needs: as in `evaluate`.
         listener: as in `evaluate`.
-        **settings: as in `evaluate`; `model_args` are for models without settings of their own.
+        **settings: as in `evaluate`; `model_args` apply to models without their own settings.
     """
     from assay.studies.methods import evaluate_methods as studies
 
@@ -348,7 +348,7 @@ def evaluate_matrix(
             it is empty), else the first of the task's own that most models have. `+NAME` adds them to the task's own.
         store: as in `evaluate`.
         listener: as in `evaluate`.
-        **settings: as in `evaluate`; `model_args` are for models without settings of their own.
+        **settings: as in `evaluate`; `model_args` apply to models without their own settings.
     """
     from assay.run.many import EvaluatedModel
     from assay.studies.matrix.fill import fill_matrix
@@ -447,8 +447,8 @@ def explain(
         first: as in `load_run`.
         second: the other run.
         tasks: a task of each run, or one for both: names, or the task objects of the runs; every task that both have
-            when None.
-        metrics: a metric of each run, or one for both; the first that each reports when None.
+            if None.
+        metrics: a metric of each run, or one for both; the first that each reports if None.
         tokens: whether to also load the models' tokenizers and compare tokens.
         store: the store that holds both runs.
         listener: as in `evaluate`.
@@ -502,7 +502,7 @@ def compare(
     Args:
         runs: two or more, as in `load_run`; `RUN@TASK` for one task of a run.
         tasks: tasks to compare (`demo_*` is a pattern); all that the runs share when empty. Task objects of the runs
-            are needed where documents are read again: a sampled run against a whole one, `flips`, `predictions`.
+            are needed if documents are read again: for a sampled run against a full one, `flips`, `predictions`.
         metrics: names, or `name,filter`; the first that a task reports when empty; `all` for every one.
         baseline: the run that all others are compared with; None for every pair.
         margin: equivalence margin, the largest difference that does not matter: 0.02 is 2 points of an accuracy.
@@ -556,7 +556,7 @@ def plan_run(
     Args:
         model: as in `evaluate`.
         tasks: as in `evaluate`.
-        detect: a difference between two runs: the plan says for every task whether it has enough documents to detect it
+        detect: a difference between two runs: the plan shows for each task whether it has enough documents to detect it
             (0.02 is 2 points); a `DetectOptions` states the assumptions.
         store: the store with earlier answers.
         listener: as in `evaluate`.

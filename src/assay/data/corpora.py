@@ -55,7 +55,7 @@ def read_corpus(path: Path, shown: Path, options: TextOptions, where: str) -> Co
         where: key or option that names the path, for the error if it does not exist.
 
     Raises:
-        DataError: with file and line, when there is nothing to read or something cannot be read.
+        DataError: with file and line, if there is nothing to read or something cannot be read.
     """
     domains: dict[str, list[CorpusText]] = {}
     empty: Counter[str] = Counter()

@@ -1,6 +1,6 @@
 """`lm_eval.api.filter`, `lm_eval.filters.…` and `lm_eval.api.registry`: filter classes and their registration.
 
-Task code uses the classes as they are, inherits from them, and registers its own under names that task files use.
+Task code uses the classes directly, inherits from them, and registers its own under names that task files use.
 lm-eval's classes map the answers of all documents at once; ours map those of one document, with the same result.
 """
 

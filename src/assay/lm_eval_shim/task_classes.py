@@ -86,7 +86,7 @@ _FOLDER: ContextVar[Path | None] = ContextVar("folder", default=None)
 
 @contextmanager
 def beside(folder: Path) -> Iterator[None]:
-    """Makes task classes look for relative data files in a folder first."""
+    """Resolves relative data files of task classes against a folder first, within the block."""
     token = _FOLDER.set(folder)
     try:
         yield

@@ -18,7 +18,7 @@ _JOINS = ((" n't", "n't"), (" )", ")"), ("( ", "("), ('" ', '"'), (' "', '"'))
 
 
 def general_detokenize(string: str) -> str:
-    """Text without the blanks that a word tokenizer put before suffixes and punctuation."""
+    """Text without the spaces that a word tokenizer inserts before suffixes and punctuation."""
     for apart, joined in _JOINS:
         string = string.replace(apart, joined)
     return re.sub(r" (['.,])", r"\1", string)

@@ -1,6 +1,6 @@
 """The commands that evaluate or train models: run, plan, matrix, finetune, methods, show.
 
-Their options are the settings of a run, except those without meaning in the command, and rows of their own.
+Their options are the settings of a run, except those without meaning in the command, and options of the command itself.
 """
 
 from __future__ import annotations

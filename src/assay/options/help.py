@@ -49,7 +49,7 @@ def label(name: str, option: Option, short: bool = True) -> str:
 
 
 def meaning(option: Option, everything: bool = True) -> str:
-    """What the value is, and the default."""
+    """Description of an option's value, and its default."""
     text = f"{option.help}; {option.details}" if everything and option.details else option.help
     words = option.default or _initial(option)
     if not words or option.is_required:

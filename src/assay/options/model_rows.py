@@ -54,7 +54,7 @@ def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) 
 
     Args:
         models: texts or models.
-        settings: shared settings; `model_args` are for models without settings of their own.
+        settings: shared settings; `model_args` apply to models without their own settings.
     """
     from assay.run.many import model_variants
 

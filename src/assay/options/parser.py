@@ -21,7 +21,7 @@ from assay.options.commands import Command
 from assay.options.option import OPTIONAL, REPEAT, SWITCH, WORDS, Option
 from assay.options.table import Settings, setting_options, training_options
 
-# The commands that evaluate or train models, and those that read what is recorded: the rows of either load on demand.
+# Commands that evaluate or train models, and commands on recorded runs and files; the options of both load on demand.
 _EVALUATING = ("run", "plan", "matrix", "finetune", "methods", "show")
 _RECORDED = ("rescore", "compare", "explain", "plot", "check", "store", "ls")
 NAMES = (*_EVALUATING, *_RECORDED)

@@ -25,7 +25,7 @@ the baseline (`compare --fail_if_worse`), 130 interrupted, 143 terminated, 129 t
 
 
 def page() -> str:
-    """The whole page."""
+    """The complete page."""
     return "\n".join([_HEAD, *(_section(name) for name in NAMES)])
 
 

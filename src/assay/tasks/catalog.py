@@ -70,7 +70,7 @@ class Catalog:
 
     Args:
         include_path: the user's folders.
-        cache_folder: folder that caches what was read; None to read everything again.
+        cache_folder: folder of the cached indexes; None to read everything again.
     """
 
     def __init__(self, include_path: Sequence[str | Path] = (), cache_folder: Path | None = None) -> None:

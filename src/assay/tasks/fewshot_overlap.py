@@ -85,7 +85,7 @@ class CheckedSampler:
         return self._last
 
     def _is_among(self, document_id: int, drawn: tuple[int, ...]) -> bool:
-        """Whether a document is drawn as its own example. Called for every document, so it compares rows at once."""
+        """Whether a document is drawn as its own example. Compares all rows in one step, for speed."""
         if self._leak_policy.by_index and document_id in drawn:
             return True
         document, rows = self._settings.document(document_id), [self._pool[index] for index in drawn]

@@ -238,7 +238,7 @@ def _is_inline(group: GroupDefinition, member: Member) -> bool:
     return "dataset_path" in member.changes.data or "dataset_path" in group.changes.data
 
 
-# Building what the files define
+# Building tasks and groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,7 @@ class LoadReport:
 
 
 def load_everything(paths: Sequence[Path], catalog: Catalog, names: KnownNames, code: CodeLoader) -> LoadReport:
-    """Builds what the files below some paths define.
+    """Builds the tasks and groups that the files below some paths define.
 
     Args:
         paths: files and folders.

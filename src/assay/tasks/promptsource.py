@@ -152,7 +152,7 @@ def _guarded(value: Any) -> Any:
     return [_guarded(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-# The dialect: what PromptSource's templates may use besides Jinja's own.
+# The dialect: filters and names of PromptSource's templates besides Jinja's own.
 
 
 @pass_context

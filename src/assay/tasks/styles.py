@@ -35,7 +35,7 @@ _SPAN_NAMES = ("question", "context")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """A way to word a question.
+    """A prompt style: the wording of a question.
 
     Attributes:
         name: short name.
@@ -334,7 +334,7 @@ def apply_style(
 
 
 def _without_blank(choices: tuple[str, ...], style: Style) -> tuple[str, ...]:
-    """The choices, without a leading space of all of them (COPA) if a style lists them or puts them on a new line.
+    """The choices, without the leading space that all have (COPA) if a style lists them or puts them on a new line.
 
     Otherwise the space remains: a task with two spaces between prompt and choice has them in `cloze`, too.
     """

@@ -258,7 +258,7 @@ def _lone_list(text: str, fields: Mapping[str, Any]) -> list[str] | None:
 
 
 def _is_short(texts: list[str]) -> bool:
-    """Whether a list is within the limit of literals, even if every character is written as an escape of ten."""
+    """Whether a list is within the limit of literals, even if every character becomes an escape of ten characters."""
     return 10 * (sum(map(len, texts)) + len(texts)) < LONGEST_LITERAL
 
 

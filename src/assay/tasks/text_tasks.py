@@ -31,7 +31,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class TextTask:
-    """The documents of one domain, each a whole text. Satisfies the `Task` protocol.
+    """The documents of one domain, each scored as a whole. Satisfies the `Task` protocol.
 
     Attributes:
         empty: number of empty documents, which are left out.
@@ -102,7 +102,7 @@ def open_corpus(name: str, options: TaskOptions) -> TextCorpus:
     """The tasks of a name `text:PATH`.
 
     Raises:
-        DataError: with file and line, when there is nothing to read or something cannot be read.
+        DataError: with file and line, if there is nothing to read or something cannot be read.
     """
     path = _located(name, options.texts)
     corpus = read_corpus(path, Path(name.removeprefix(MARK)), options.texts, f"--tasks {MARK}{path}")

@@ -1,7 +1,7 @@
 """Profile variants of tasks and groups, the best of them, and the notices of a profile.
 
 Takes a profile with a task's definition, or with a group and its members; gives one task or group per variant. For
-the whole run: what is reported as the best of its variants, and how the run differs from the tool.
+the whole run: tasks and groups reported as the best of their variants, and differences from the tool.
 """
 
 from __future__ import annotations

@@ -113,8 +113,8 @@ class Profile:
 
     Attributes:
         name: the tool's name, or that of the user's file.
-        file: where it was read from.
-        description: what the tool does, in a line or two.
+        file: the file it was read from.
+        description: the tool's conventions, in a line or two.
         source: repository, version, paper: the sources of the facts.
         deviations: known differences from the tool.
         rules: in order; the first that matches a task applies.

@@ -222,7 +222,7 @@ class InstanceBuilder:
         raise DataError(Fault(where, f"{found} the model alone", "a plain prompt", f"Leave out {left}, or the metric"))
 
     def _answer_delimiter(self) -> str:
-        """The delimiter before answers; empty in a conversation, where an answer is a message, unless a prefix begins it."""
+        """The delimiter before answers; empty in a conversation, unless a prefix begins the answer's message."""
         rendering = self._definition.rendering
         if not self._chat.apply:
             return rendering.delimiters.target

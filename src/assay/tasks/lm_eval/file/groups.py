@@ -30,12 +30,12 @@ class MemberOverrides:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of a group: a name and what the group changes about it, or a whole inline definition.
+    """A member of a group: a name and the group's overrides for it, or a complete inline definition.
 
     Attributes:
         name: the member's name.
         is_group: whether it is written as `{group: …}`.
-        changes: what the group changes about it.
+        changes: the group's overrides for it.
         place: key path in the group's file.
         is_mapping: whether it is written as a mapping, not as a plain name.
     """

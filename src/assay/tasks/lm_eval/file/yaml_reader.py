@@ -1,4 +1,4 @@
-"""Reads a task file: YAML with line numbers, includes merged, `!function` kept as a reference.
+"""Reads a task file: YAML with line numbers, includes merged, `!function` as a reference.
 
 Takes a path, gives the merged mapping and the location of every key in it. Nothing is imported or run.
 """
