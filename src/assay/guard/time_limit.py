@@ -2,7 +2,7 @@
 
 On the main thread a profiling timer (SIGPROF) interrupts the block, also within `re`. Elsewhere, and on Windows, a
 thread interrupts it between two Python instructions; for a single search of `re` there is `guard.regex`.
-A block of a few microseconds never sees a tick; the limit adds less than one microsecond to it.
+A block of a few microseconds never sees a tick; within `keep_limit_timer` the limit costs less than one microsecond.
 """
 
 from __future__ import annotations
