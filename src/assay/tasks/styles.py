@@ -48,7 +48,7 @@ class Style:
         max_tokens: most tokens to write.
         stop: where writing ends.
         rotates: whether every question is asked in all rotations of its choices.
-        spans: template over question and context, of questions whose answer stands in a text; empty for a style
+        spans: template over question and context, of questions answered by a span of a text; empty for a style
             that does not put such.
         description: where it is from, half a line.
         example_delimiter: what stands behind an example; None for what the task has there.
