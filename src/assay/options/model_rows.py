@@ -123,7 +123,7 @@ def _label(name: str, arguments: Mapping[str, Any], marks: Sequence[str], others
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRun:
+class PlannedRun:
     """One of the runs of a command.
 
     Attributes:
@@ -137,7 +137,9 @@ class ModelRun:
     mark: str
 
 
-def model_runs(models: str | Model | Sequence[str | Model], tasks: Sequence[str], settings: Settings) -> list[ModelRun]:
+def model_runs(
+    models: str | Model | Sequence[str | Model], tasks: Sequence[str], settings: Settings
+) -> list[PlannedRun]:
     """The runs of several models: one each, or one per task if every task trains its own model."""
     together = settings.get("finetune_together", False)
     pairs = [
@@ -147,7 +149,7 @@ def model_runs(models: str | Model | Sequence[str | Model], tasks: Sequence[str]
     ]
     labels = [row.label for row, _ in pairs]
     marks = ["_".join((row.label, *own)) if labels.count(row.label) > 1 else row.label for row, own in pairs]
-    return [ModelRun(*pair, mark) for pair, mark in zip(pairs, different_names(marks), strict=True)]
+    return [PlannedRun(*pair, mark) for pair, mark in zip(pairs, different_names(marks), strict=True)]
 
 
 def interpreted_model_lines(models: str | Sequence[str]) -> list[str]:

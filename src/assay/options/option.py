@@ -171,7 +171,7 @@ def read_samples(text: str) -> dict[str, list[int]]:
     except ValueError as error:  # not JSON, or not UTF-8
         raise UserError(Fault("--samples", f"is not JSON: {error}", '{"task": [0, 5]}')) from error
     if not isinstance(data, dict) or not all(_is_index_list(indices) for indices in data.values()):
-        raise UserError(Fault("--samples", "has another shape", '{"task": [0, 5]}'))
+        raise UserError(Fault("--samples", "has the wrong shape", '{"task": [0, 5]}'))
     return data
 
 

@@ -318,7 +318,7 @@ def _check_subsampling(settings: Settings) -> None:
     if given.until_se is not None and given.until_decided is not None:
         faults.append(Fault("--until_se", "is given together with --until_decided", "one of the two"))
     if given.reference is not None and (given.sample is None or given.may_stop_early):
-        found = "helps where a fixed random sample is asked, and its interval would not hold after stopping"
+        found = "needs a fixed random sample, and its interval would not hold after stopping"
         faults.append(Fault("--reference", found, "--sample N, without --until_se and --until_decided"))
     if faults:
         raise UserError(*faults)

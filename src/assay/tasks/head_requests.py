@@ -25,7 +25,7 @@ _SCORES, _TEXT = "label_scores", "generate_until"
 _NAMES = {
     LabelledText: "texts with classes",
     MultipleChoice: "multiple-choice questions",
-    SpanQuestion: "questions whose answer stands in a text",
+    SpanQuestion: "questions answered by a span of a text",
     TextToText: "texts to be turned into others",
 }
 _SQUAD = ("squad_em", "squad_f1")

@@ -199,7 +199,7 @@ def _by_labels(body: str, labels: Sequence[str], answer: Answer, where: str) -> 
             problem = problem or odd
     # Numbers without a list are the answers themselves.
     if problem and labels[0] not in _NUMBERS:
-        expected = 'a list that ends the prompt, or stands before "Answer:"'
+        expected = 'a list that ends the prompt, or comes before "Answer:"'
         raise DataError(Fault(where, problem, expected, _ADVICE))
     return None
 

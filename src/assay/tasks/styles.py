@@ -48,7 +48,7 @@ class Style:
         max_tokens: maximum tokens to generate.
         stop: stop sequences.
         rotates: whether every question is evaluated in all rotations of its choices.
-        spans: template over question and context, for questions whose answer occurs in a text; empty for a style
+        spans: template over question and context, for questions answered by a span of a text; empty for a style
             that does not support them.
         description: its source, in half a line.
         example_delimiter: text after an example; None for the task's own.

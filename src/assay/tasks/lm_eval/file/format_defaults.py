@@ -25,7 +25,7 @@ _STRIPPED = (PipelineSpec("stripped", (FilterSpec("remove_whitespace"), FilterSp
 
 
 def as_written(definition: TaskDefinition, style: Style | None = None) -> TaskDefinition:
-    """The task with the prompts of its format, or of a style for questions whose answer occurs in a text."""
+    """The task with the prompts of its format, or of a style for questions answered by a span of a text."""
     is_span = format_kind(definition.format) == SPAN
     questions = QuestionReader(definition, definition.rendering, ())
     fewshot = definition.fewshot
