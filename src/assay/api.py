@@ -90,13 +90,13 @@ def evaluate(
     Args:
         model: name in the model table, a path or Hub id, or an object that satisfies the `Model` protocol.
         tasks: names, groups, tags, wildcards, paths of task files, task objects, or a list of these.
-        store: the store's file; None for the user's own; `:memory:` to keep nothing.
+        store: the store's file; None for the user's own; `:memory:` for one that is discarded.
         output_path: folder for result files; None for no files.
-        log_samples: whether to write every document with its answers, too.
-        audit: whether the result file also says how answers were extracted from texts, see `audit`.
-        reliability: whether every multiple-choice task has its confidences, also without a metric that needs them.
+        log_samples: whether to also write every document with its answers.
+        audit: whether the result file also reports how answers were extracted from generated text, see `audit`.
+        reliability: whether to report confidences for every multiple-choice task, with or without a metric for them.
         figures: `reliability`, `axes` or `prompts` → file for the figure that ends in .svg or .png.
-        needs: packages that are used after the run, checked before it.
+        needs: packages that are used after the run; checked before it starts.
         listener: function that is called with every event of the run.
         **settings: settings of the run in the command line's names, see `assay.Settings`.
     """
@@ -132,10 +132,10 @@ def evaluate_models(
     Args:
         models: as in `study_methods`.
         tasks: names of tasks, which are resolved once for all models.
-        outputs: outputs that will be made of the results; what they need is checked before anything runs.
+        outputs: outputs to produce from the results; their requirements are checked before anything runs.
         store: as in `evaluate`.
         listener: as in `evaluate`.
-        **settings: as in `evaluate`; `model_args` are for models without settings of their own.
+        **settings: as in `evaluate`; `model_args` apply to models without their own settings.
     """
     needs, shared = outputs.checked_needs(), SharedTasks()
     runs = model_runs(models, tasks, settings)
@@ -158,7 +158,7 @@ def evaluate_models(
 
 
 def _run(session: Session, wanted: Sequence[str | Task], model: Model | None, options: FitSpec | None) -> RunResult:
-    """A run; with training options, of the model that is trained first."""
+    """Runs the evaluation; with training options, trains the model first and evaluates the result."""
     if options is None:
         return run(session, wanted, model)
     from assay.run.train import run_trained  # most runs do not train
@@ -170,20 +170,20 @@ def _run(session: Session, wanted: Sequence[str | Task], model: Model | None, op
 def load_run(
     run: str | RunResult, *, tasks: Tasks = (), store: StoreLocation = None, listener: Listener = ignore
 ) -> RunResult:
-    """A recorded run with its documents and answers, without its model. Nothing is asked, nothing is recorded.
+    """Loads a recorded run with its documents and answers. No model is called, and nothing is recorded.
 
     The requests are rebuilt from the tasks and verified by hash, and the stored answers are scored as in the run.
 
-    - A finished run gives the scores that it recorded; where they differ today (another version of Assay or of a
+    - A finished run has the scores that it recorded; if they differ today (another version of Assay or of a
       metric), a notice says so.
-    - A run that was interrupted, or has failed requests, gives the documents answered so far. Documents without all
-      their answers count as failed and are in no score; a notice counts them.
-    - A run whose tasks or data have changed since is a `DataError` that names what changed: its answers cannot be
-      matched with documents any more. Its recorded scores are still there: `assay ls runs`.
+    - A run that was interrupted, or has failed requests, has the documents answered so far. Documents without all
+      their answers count as failed and are left out of every score; a notice gives their number.
+    - A run whose tasks or data have changed since raises a `DataError` that names the change: its answers can no
+      longer be matched with documents. Its recorded scores remain available: `assay ls runs`.
 
     Args:
         run: the run's id, the start of it, `last`, `last~1`, …; or the result of `evaluate`.
-        tasks: the task objects of the run, where it had any.
+        tasks: the task objects of the run, if it had any.
         store: the store that holds the run.
         listener: function that is called with every event.
     """
@@ -201,7 +201,7 @@ def audit(run: str | RunResult, *, tasks: Tasks = (), store: StoreLocation = Non
 
     Args:
         run: the result of `evaluate`, or a recorded run as in `load_run`.
-        tasks: the task objects of a recorded run, where it had any.
+        tasks: the task objects of a recorded run, if it had any.
         store: the store that holds a recorded run.
     """
     from assay.studies.audit.extraction_audit import audit_run
@@ -220,15 +220,15 @@ def plot(
     store: StoreLocation = None,
     listener: Listener = ignore,
 ) -> Path:
-    """Draws a figure of a recorded run into a file; gives its path. No model is loaded, and nothing is recorded.
+    """Draws a figure of a recorded run to a file and returns its path. No model is loaded, and nothing is recorded.
 
     Args:
         run: the run's id as in `load_run`, or the result of `evaluate`.
         kind: `reliability` (confidence against accuracy), `prompts` (scores of all prompts of a task), `axes` (scores
             over seeds, orders, draws and prompts, and the sources of variance), `lengths` or `positions` (bias towards
             long choices, or towards positions).
-        path: file that ends in .svg or .png; `RUN_KIND.svg` when None.
-        tasks: the task objects of the run, where it had any.
+        path: file that ends in .svg or .png; `RUN_KIND.svg` if None.
+        tasks: the task objects of the run, if it had any.
         store: the store that holds the run.
         listener: function that is called with every event.
     """
@@ -250,16 +250,16 @@ def finetune(
     listener: Listener = ignore,
     **settings: Unpack[Settings],
 ) -> FittedModel:
-    """Trains a model on the training documents of tasks and gives the new model, which `--model NAME` opens.
+    """Trains a model on the training documents of tasks and returns the new model, which `--model NAME` opens.
 
-    Repeating an interrupted call resumes from its last checkpoint; repeating a finished one returns at once.
+    Repeating an interrupted call resumes from its last checkpoint; repeating a finished one returns immediately.
 
     Args:
         model: as in `evaluate`; an object must satisfy `Trainable`.
         tasks: as in `evaluate`.
         fit: training settings in the command line's names: `finetune` (the method), `epochs`, ….
-        name: name of the new model; made from its parent and tasks when None.
-        folder: folder of the new model; `models` beside the store when None.
+        name: name of the new model; derived from its parent and tasks if None.
+        folder: folder of the new model; `models` beside the store if None.
         store: as in `evaluate`.
         listener: as in `evaluate`.
         **settings: as in `evaluate`.
@@ -291,7 +291,7 @@ def study_methods(
     """Scores multiple-choice tasks by every scoring method, on the same answers, side by side.
 
     Args:
-        models: a model or several, as in `evaluate`; a text may hold settings: `hf:pretrained=DIR,dtype=float32`.
+        models: a model or several, as in `evaluate`; a string may include settings: `hf:pretrained=DIR,dtype=float32`.
         tasks: multiple-choice tasks, as in `evaluate`.
         styles: prompt styles to compare; the tasks' own when empty.
         methods: names of scoring methods, or `all`.
@@ -299,7 +299,7 @@ def study_methods(
         store: as in `evaluate`.
         needs: as in `evaluate`.
         listener: as in `evaluate`.
-        **settings: as in `evaluate`; `model_args` are for models without settings of their own.
+        **settings: as in `evaluate`; `model_args` apply to models without their own settings.
     """
     from assay.studies.methods import evaluate_methods as studies
 
@@ -320,7 +320,7 @@ def _evaluated_models(
     options: MethodsOptions,
     settings: Settings,
 ) -> list[EvaluatedModel]:
-    """The models of a study under names that tell them apart."""
+    """The models of a study, with distinct labels."""
     from assay.run.many import EvaluatedModel
     from assay.studies.methods.evaluate_methods import with_methods_options
 
@@ -342,20 +342,20 @@ def evaluate_matrix(
     """Evaluates every model on every task: scores, improvement over chance, win rates, ranks, correlations.
 
     Args:
-        models: as in `study_methods`; one text may stand for several models, see `assay.options.model_rows`.
+        models: as in `study_methods`; one string may name several models, see `assay.options.model_rows`.
         tasks: as in `evaluate`.
         metric: the metric to show of each task: the first of these that the task reports (the cell of a model without
             it is empty), else the first of the task's own that most models have. `+NAME` adds them to the task's own.
         store: as in `evaluate`.
         listener: as in `evaluate`.
-        **settings: as in `evaluate`; `model_args` are for models without settings of their own.
+        **settings: as in `evaluate`; `model_args` apply to models without their own settings.
     """
     from assay.run.many import EvaluatedModel
     from assay.studies.matrix.fill import fill_matrix
 
     refuse_early_stopping(settings)
     wanted, shown = split_tasks(tasks), [metric] if isinstance(metric, str) else list(metric)
-    if shown and shown[0].startswith("+"):  # reported besides the tasks' own
+    if shown and shown[0].startswith("+"):  # reported in addition to the tasks' own
         settings["metrics"] = shown
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
     rows = model_rows(models, settings)
@@ -397,16 +397,16 @@ def rescore(
 
     Args:
         run: as in `load_run`.
-        metrics: metrics to report, as in `evaluate`; a plus before the first keeps those of the run.
+        metrics: metrics to report, as in `evaluate`; a plus before the first keeps the run's own.
         scoring: YAML file with `metric_list` and `filter_list`, or the same as a mapping.
-        complete: whether to ask the run's model for missing answers; they are an error otherwise.
-        tasks: the task objects of the run, where it had any.
-        model: the model object of the run, where it had one and `complete` is set.
+        complete: whether to request missing answers from the run's model; otherwise they are an error.
+        tasks: the task objects of the run, if it had any.
+        model: the model object of the run, if it had one and `complete` is set.
         model_args: model settings in place of recorded ones; secrets are not recorded.
         bootstrap_iters: resamples for lm-eval's standard errors; None for as many as the run had.
         store: the store that holds the run.
         output_path: folder for result files; None for no files.
-        log_samples: whether to write every document with its answers, too.
+        log_samples: whether to also write every document with its answers.
         listener: as in `evaluate`.
     """
     from assay.run import rescore as rescoring
@@ -447,9 +447,9 @@ def explain(
         first: as in `load_run`.
         second: the other run.
         tasks: a task of each run, or one for both: names, or the task objects of the runs; every task that both have
-            when None.
-        metrics: a metric of each run, or one for both; the first that each reports when None.
-        tokens: whether to load the models' tokenizers and compare tokens, too.
+            if None.
+        metrics: a metric of each run, or one for both; the first that each reports if None.
+        tokens: whether to also load the models' tokenizers and compare tokens.
         store: the store that holds both runs.
         listener: as in `evaluate`.
     """
@@ -472,7 +472,7 @@ def explain(
 
 
 def _two(names: Sequence[str], what: str) -> tuple[str, str]:
-    """One name for each run; a single one is for both."""
+    """One name for each run; a single name is used for both."""
     if len(names) not in (1, 2):
         raise ArgumentError(Fault("explain()", plural(len(names), what), "one for each run, or one for both"))
     return names[0], names[-1]
@@ -502,7 +502,7 @@ def compare(
     Args:
         runs: two or more, as in `load_run`; `RUN@TASK` for one task of a run.
         tasks: tasks to compare (`demo_*` is a pattern); all that the runs share when empty. Task objects of the runs
-            are needed where documents are read again: a sampled run against a whole one, `flips`, `predictions`.
+            are needed if documents are read again: for a sampled run against a full one, `flips`, `predictions`.
         metrics: names, or `name,filter`; the first that a task reports when empty; `all` for every one.
         baseline: the run that all others are compared with; None for every pair.
         margin: equivalence margin, the largest difference that does not matter: 0.02 is 2 points of an accuracy.
@@ -514,7 +514,7 @@ def compare(
         force: whether to compare runs that are not comparable.
         flips: documents to list, better and worse each; -1 for all.
         seed: seed of resampling.
-        predictions: whether to report how often the runs predict the same choices; their documents are read for it.
+        predictions: whether to report how often the runs predict the same choices, which reads their documents.
         store: the store that holds the runs.
         listener: as in `evaluate`.
     """
@@ -551,12 +551,12 @@ def plan_run(
     listener: Listener = ignore,
     **settings: Unpack[Settings],
 ) -> PlanReport:
-    """Counts what a run would request, and forecasts its time, without requesting it. No weights are loaded.
+    """Counts the requests that a run would make and forecasts its time, without running it. No weights are loaded.
 
     Args:
         model: as in `evaluate`.
         tasks: as in `evaluate`.
-        detect: a difference between two runs: the plan says for every task whether it has enough documents to detect it
+        detect: a difference between two runs: the plan shows for each task whether it has enough documents to detect it
             (0.02 is 2 points); a `DetectOptions` states the assumptions.
         store: the store with earlier answers.
         listener: as in `evaluate`.
@@ -568,7 +568,7 @@ def plan_run(
         session, given = Session(spec, opened, listener), None if isinstance(model, str) else model
         if detect is None:
             return forecast(session, wanted, given)
-        from assay.studies.compare.detectable import forecast_detection  # most plans have no use for it
+        from assay.studies.compare.detectable import forecast_detection  # most plans do not need it
 
         options = DetectOptions(detect) if isinstance(detect, (int, float)) else detect
         return forecast_detection(session, wanted, given, options)
@@ -582,13 +582,13 @@ def show_document(
     store: StoreLocation = None,
     **settings: Unpack[Settings],
 ) -> list[ShownDocument]:
-    """Builds the requests of one document of a task (of each task of a group), with tokens where a model is named.
+    """Builds the requests of one document of a task (of each task of a group), with tokens if a model is named.
 
     Args:
         task: as `tasks` of `evaluate`.
         index: the document's index, counted from 0.
         model: as in `evaluate`; None to show prompts without tokens.
-        store: the store that holds the model, where it was trained here; it is opened for no other reason.
+        store: the store that holds the model, if Assay trained it; opened for no other reason.
         **settings: as in `evaluate`.
     """
     wanted = split_tasks(task)

@@ -29,7 +29,7 @@ def test_a_table_of_methods_and_styles(cli: Cli, task_folder: Path) -> None:
 
 def test_details_report_all_tables(cli: Cli, task_folder: Path) -> None:
     out = cli(*words(task_folder, "--details")).out
-    assert "How often each place is picked" in out
+    assert "How often each position is predicted" in out
     assert "Length of the right choice minus median" in out
 
 

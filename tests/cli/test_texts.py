@@ -126,7 +126,7 @@ def test_a_task_file_may_say_its_windows(cli: Cli, own: Path) -> None:
         ("perplexity: {windo: 4}", 'unknown key "windo" (did you mean "window"?)'),
         ("perplexity: {window: many}", "a whole number of tokens, 1 or more"),
         ("perplexity: 4", "expected a mapping"),
-        ("perplexity: {window: 4}\noutput_type: loglikelihood", "is for tasks that read whole texts"),
+        ("perplexity: {window: 4}\noutput_type: loglikelihood", "applies to tasks that score whole texts"),
     ],
 )
 def test_wrong_windows_of_a_task_file_are_reported(cli: Cli, own: Path, lines: str, expected: str) -> None:

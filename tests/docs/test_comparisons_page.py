@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from assay.cli.compare import WORSE
 from assay.cli.main import main
 from assay.options.parser import make_parser
+from assay.report.deliver import WORSE
 from assay.stats.multiple_testing import holm, holm_levels
 from assay.stats.paired import mcnemar_p, outcome_interval
 

@@ -1,7 +1,7 @@
-"""Which local files a task file may name as its data: anything but what is never the data of a benchmark.
+"""Checks of the local files that a task file names as its data: rejects files that are never benchmark data.
 
-A task file may come from anyone, and its data ends up in prompts, in the samples and perhaps at a provider of models.
-Absolute paths are common in people's own files, so they stay allowed; keys, settings and system files do not.
+A task file may come from anyone, and its data ends up in prompts, in the samples and perhaps at a model provider.
+Absolute paths are common in people's own files, so they are allowed; keys, settings and system files are not.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault
 
-# Folders of the operating system; on a Mac they lie below /private.
+# Folders of the operating system; on macOS they are below /private.
 _SYSTEM = ("etc", "proc", "sys", "dev", "boot")
-# Hidden folders in which data does lie: caches, and environments with installed tasks.
+# Hidden folders that may contain data: caches, and environments with installed tasks.
 _USUAL = frozenset({".cache", ".local", ".venv", ".huggingface"})
 _WILD = "*?["
 _COPY = "If it is meant, copy it to the task file's folder"
 
 
 def check_data_path(path: Path, folder: Path | None, where: str) -> None:
-    """Raises for a file or folder that lies hidden or belongs to the system.
+    """Raises for a file or folder that is hidden or belongs to the operating system.
 
     Args:
         path: the file or folder.
-        folder: the task file's.
-        where: what names it, for errors.
+        folder: folder of the task file.
+        where: key or file that names the path, for errors.
     """
     real = path.resolve()
     parts = _parts_below(real, folder)
@@ -39,13 +39,13 @@ def check_data_path(path: Path, folder: Path | None, where: str) -> None:
 
 
 def is_near(path: Path, folder: Path | None) -> bool:
-    """Whether a file lies below the task file's folder or the current one."""
+    """Whether a file is below the task file's folder or the current one."""
     real = path.resolve()
     return any(real.is_relative_to(base) for base in _bases(folder))
 
 
 def check_pattern(pattern: Path, folder: Path | None, where: str) -> None:
-    """Raises for a pattern that would search a whole disk or home, or a place where no data lies."""
+    """Raises for a pattern that would search a whole disk or home folder, or a place that never holds data."""
     base = _fixed_part(pattern)
     if "**" in pattern.parts:
         check_folder(base, where)
@@ -53,7 +53,7 @@ def check_pattern(pattern: Path, folder: Path | None, where: str) -> None:
 
 
 def check_folder(folder: Path, where: str) -> None:
-    """Raises for a folder that holds a whole disk or home."""
+    """Raises for a folder that contains a home folder or a whole disk."""
     real = folder.resolve()
     if _holds_home(real):
         raise DataError(Fault(where, f'would search all of "{real}"', "a folder of data", "Name the folder it lies in"))
@@ -74,7 +74,7 @@ def check_options(path: str, options: Mapping[str, Any], folder: Path | None, wh
 
 
 def _check_address(text: str, where: str) -> None:
-    """Raises for an address that means a local file, such as file:///etc/passwd or zip://a.csv::/etc/x.zip."""
+    """Raises for an address that refers to a local file, such as file:///etc/passwd or zip://a.csv::/etc/x.zip."""
     *outer, last = text.split("::")
     if "://" not in last or any(part.lower().startswith(("file:", "local:")) for part in (*outer, last)):
         raise DataError(Fault(where, f'"{text}" means a local file', "a path, or an address such as https://…"))
@@ -88,7 +88,7 @@ def _parts_below(real: Path, folder: Path | None) -> tuple[str, ...]:
 
 
 def _bases(folder: Path | None) -> list[Path]:
-    """The task file's folder and the current one; a whole home or disk is not a folder of data."""
+    """The task file's folder and the current one, except those that contain a home folder or a whole disk."""
     both = [base.resolve() for base in ([folder] if folder is not None else []) + [Path()]]
     return [base for base in both if not _holds_home(base)]
 
@@ -119,7 +119,7 @@ def _fixed_part(pattern: Path) -> Path:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in a value such as {test: [a.json, b.json]}."""
+    """Every string in a value such as {test: [a.json, b.json]}."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -1,7 +1,7 @@
 """Corpora: the user's own texts, read document by document.
 
-Takes a file or folder of plain text (`.txt`) and JSON Lines (`.jsonl`), gzipped or not; gives the documents of each
-domain. Documents are never joined. A file is read line by line, and of a line only the text is kept.
+Takes a file or folder of plain text (`.txt`) and JSON Lines (`.jsonl`), gzipped or not; returns the documents of each
+domain. Documents are never joined. JSON Lines are read line by line, and only the text of a line stays in memory.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Corpus:
     """The documents of a file or folder.
 
     Attributes:
-        domains: domain → its documents with any text, in reading order.
-        empty: domain → number of documents without any text, which are left out.
+        domains: domain → its non-empty documents, in reading order.
+        empty: domain → number of empty documents, which are left out.
     """
 
     domains: Mapping[str, list[CorpusText]]
@@ -52,10 +52,10 @@ def read_corpus(path: Path, shown: Path, options: TextOptions, where: str) -> Co
         path: the file or folder.
         shown: the same path as the user wrote it, for the source of a document.
         options: the columns of JSON Lines files.
-        where: what names the path, for the error where it does not exist.
+        where: key or option that names the path, for the error if it does not exist.
 
     Raises:
-        DataError: with file and line, when there is nothing to read or something cannot be read.
+        DataError: with file and line, if there is nothing to read or something cannot be read.
     """
     domains: dict[str, list[CorpusText]] = {}
     empty: Counter[str] = Counter()
@@ -93,9 +93,9 @@ def _files(path: Path, where: str) -> list[Path]:
 
 
 def _domain_of(file: Path, root: Path) -> str:
-    """Domain of a file's documents where they do not name one.
+    """Domain of a file's documents if they do not name one.
 
-    A JSON Lines file is a domain of its own name. A plain file is one document, so those of a folder form one domain.
+    A JSON Lines file is a domain named after the file. A plain file is one document, so a folder of them is one domain.
     """
     stem = file.name[: file.name.lower().rindex(_kind(file))]
     if file == root:
@@ -125,7 +125,7 @@ def _texts(file: Path, shown: str, domain: str, options: TextOptions) -> Iterato
 
 
 def _opened(file: Path) -> IO[str]:
-    # Only \n ends a line: a lone \r or U+2028 may stand in a JSON text. In plain text every byte counts as it is.
+    # Only \n ends a line: a lone \r or U+2028 may occur in a JSON string. Plain text keeps its line ends.
     newline = "" if _kind(file) == _PLAIN else "\n"
     if file.suffix.lower() == ".gz":
         return gzip.open(file, "rt", encoding="utf-8-sig", newline=newline)

@@ -1,8 +1,8 @@
 """Readers of local data files: JSON, JSON Lines, CSV, plain text (all may be gzipped) and Parquet.
 
-Takes a path and how to read it, gives rows. Column types follow what the `datasets` package would infer:
-a column that some rows lack is None there, whole numbers beside others become floats, and a CSV column is a
-number where all its cells are. Where they do not follow it, tests/data/test_readers.py says so.
+Takes a path and read options, returns rows. Column types follow what the `datasets` package would infer:
+a column that some rows lack is None there, integers mixed with floats become floats, and a CSV column is
+numeric if all its cells are. tests/data/test_readers.py states where they differ.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from assay.guard.time_limit import ResourceLimit
 
 Row = dict[str, Any]
 _CHARACTERS_AT_ONCE = 1_000_000
-# Files of a split.
+# Maximum number of files that a pattern may match.
 MAX_FILES = 100_000
-# A compressed file may become this large, or this many times as large; texts become about ten times as large.
+# A compressed file may expand to this size, or by this factor; text expands about tenfold.
 MAX_BYTES = 200_000_000
 MAX_EXPANSION = 100
 _SPLIT_NAMES = {
@@ -44,10 +44,10 @@ class ReadOptions:
     """How files are read.
 
     Attributes:
-        extension: what to read files as whose own extension says nothing.
+        extension: format of files whose own extension is unknown, such as `.json`.
         field: key of a JSON object that holds the rows.
-        separator: CSV cell separator; None means what the extension says: a tab for `.tsv`, else a comma.
-        columns: CSV column names that replace a header or a missing one.
+        separator: CSV cell separator; None means a tab for `.tsv` files, else a comma.
+        columns: CSV column names; they replace the header, if there is one.
         has_header: whether a CSV has a header line; None means it has one unless `columns` is given.
     """
 
@@ -64,7 +64,7 @@ def read(path: Path, options: ReadOptions, where: str = "") -> list[Row]:
     Args:
         path: the file.
         options: how to read it.
-        where: the task that asks for it, for errors.
+        where: the task that needs it, for errors.
     """
     reader = _READERS.get(_extension(path)) or _READERS.get(options.extension or "")
     if reader is None:
@@ -86,7 +86,7 @@ def _extension(path: Path) -> str:
 
 
 class _Unzipped(gzip.GzipFile):
-    """A gzip file that ends with an error where it expands without end."""
+    """Gzip file that raises an error when it expands too far."""
 
     def read(self, size: int | None = -1) -> bytes:
         if size is None or size < 0:
@@ -102,7 +102,7 @@ class _Unzipped(gzip.GzipFile):
 
 
 def _check_expansion(path: Path, size: int) -> None:
-    """Raises where so many bytes are more than a compressed file of data becomes."""
+    """Raises if a compressed file expands to more bytes than a data file plausibly does."""
     if size > MAX_BYTES and size > MAX_EXPANSION * path.stat().st_size:
         found = f"expands to more than {MAX_EXPANSION} times its {path.stat().st_size:,} bytes"
         raise DataError(Fault(str(path), found, "a compressed data file", "If it is meant, uncompress it"))
@@ -115,7 +115,7 @@ def _open_text(path: Path, newline: str) -> IO[str]:
 
 
 def _text(path: Path) -> str:
-    # newline="" leaves line ends to the readers: a lone \r or U+2028 inside a JSON text is not a line end.
+    # newline="" leaves line ends to the readers: a lone \r or U+2028 inside a JSON string is not a line end.
     with _open_text(path, "") as stream:
         return stream.read()
 
@@ -140,9 +140,9 @@ def _read_json(path: Path, options: ReadOptions) -> list[Row]:
 
 
 def _json_lines(path: Path) -> list[Row] | None:
-    """The rows of a file with an object on every line; None for any other, whose faults the slower ways name.
+    """The rows of a file with an object on every line; None for any other file, whose errors a slower reader reports.
 
-    A block of lines is read as one list, twice as fast as line by line, and no more than a block is there as text.
+    Parses a block of lines as one list, twice as fast as line by line, and holds only one block as text at a time.
     """
     rows: list[Row] = []
     try:
@@ -155,7 +155,7 @@ def _json_lines(path: Path) -> list[Row] | None:
                 if len(together) != len(lines) or not all(type(row) is dict for row in together):
                     return None
                 rows += together
-    except (ValueError, RecursionError):  # no JSON, or no UTF-8
+    except (ValueError, RecursionError):  # not JSON, or not UTF-8
         return None
     return rows
 
@@ -180,7 +180,7 @@ def _json_line_by_line(path: Path, text: str) -> list[Row]:
 
 
 def _single_object(text: str) -> Row | None:
-    """The one object that a file holds over several lines; None when it holds something else."""
+    """The only object of a file, written over several lines; None for any other content."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -204,7 +204,7 @@ def _read_csv(path: Path, options: ReadOptions) -> list[Row]:
 
 
 def _csv_lines(path: Path, separator: str) -> list[tuple[int, list[str]]]:
-    """(line number where it ends, cells) of every line that is not blank."""
+    """(number of its last line, cells) of every row that is not blank."""
     csv.field_size_limit(2**31 - 1)  # the default, 131,072 characters, is less than a long article
     reader = csv.reader(io.StringIO(_text(path), newline=""), delimiter=separator)
     try:
@@ -214,7 +214,7 @@ def _csv_lines(path: Path, separator: str) -> list[tuple[int, list[str]]]:
 
 
 def _distinct(header: list[str]) -> list[str]:
-    """Column names; the second of a name `a` is `a.1`, as pandas has it."""
+    """Column names made distinct: a second `a` becomes `a.1`, as in pandas."""
     seen: Counter[str] = Counter()
     names = []
     for name in header:
@@ -223,8 +223,8 @@ def _distinct(header: list[str]) -> list[str]:
     return names
 
 
-# pandas takes these for missing cells everywhere. In a column of text that would turn the answer "None" or "NA" into
-# nothing, so they count as missing only where all other cells are numbers or booleans.
+# pandas treats these as missing cells everywhere. In a text column that would discard the answers "None" and "NA",
+# so they count as missing only if all other cells are numbers or booleans.
 _MISSING = frozenset(
     (
         *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
@@ -234,7 +234,7 @@ _MISSING = frozenset(
 
 
 def _typed_column(cells: list[str]) -> list[Any]:
-    """Cells as whole numbers, else numbers, else booleans, where every one that is not missing is; else as text."""
+    """Cells as integers, else floats, else booleans, if every cell that is not missing parses as one; else as text."""
     filled = [cell for cell in cells if cell not in _MISSING]
     casts: tuple[Callable[[str], Any], ...] = (_plain_int, _plain_float, _boolean) if filled else ()
     for cast in casts:
@@ -243,7 +243,7 @@ def _typed_column(cells: list[str]) -> list[Any]:
                 cast(cell)
         except ValueError:
             continue
-        # A whole-number column with gaps is one of floats, as in pandas: there it has no other way to say "missing".
+        # An integer column with gaps becomes floats, as in pandas, whose integers have no missing value.
         final = _plain_float if cast is _plain_int and len(filled) < len(cells) else cast
         return [None if cell in _MISSING else final(cell) for cell in cells]
     return [None if cell == "" else cell for cell in cells]
@@ -301,7 +301,7 @@ EXTENSIONS = tuple(sorted(_READERS))
 
 
 def with_all_columns(rows: list[Row]) -> list[Row]:
-    """The rows with every column of any of them, None where a row lacks one, and one kind of number per column."""
+    """Rows with the union of their columns, None where a row lacks one, and one numeric type per column."""
     if not rows:
         return rows
     columns: dict[str, None] = dict.fromkeys(rows[0])
@@ -319,7 +319,7 @@ def with_all_columns(rows: list[Row]) -> list[Row]:
 
 
 def _is_mixed_number(rows: list[Row], column: str) -> bool:
-    """Whether a column holds whole numbers and others, and nothing else."""
+    """Whether a column holds both integers and floats, and nothing else but None."""
     if type(rows[0][column]) not in (int, float, type(None)):  # most columns: no need to look further
         return False
     kinds = {type(row[column]) for row in rows}
@@ -335,7 +335,7 @@ def matching(path: Path, where: str = "") -> list[Path]:
 
     Args:
         path: the name or pattern.
-        where: what names it, for errors.
+        where: key that names it, for errors.
     """
     if path.is_file():
         return [path]
@@ -351,12 +351,12 @@ def matching(path: Path, where: str = "") -> list[Path]:
 
 
 def is_data(path: Path) -> bool:
-    """Whether a file's name says that it is one of the kinds read here."""
+    """Whether a file has an extension that is read here."""
     return _extension(path) in _READERS
 
 
 def by_split(folder: Path, name: str | None) -> dict[str, list[Path]]:
-    """Data files of a folder by the split that their names begin with; a configuration is a folder in it."""
+    """Data files of a folder by the split that their names begin with; a configuration is a subfolder."""
     inner = folder / name if name and (folder / name).is_dir() else folder
     found: dict[str, list[Path]] = {}
     for path in sorted(inner.iterdir()):

@@ -1,7 +1,7 @@
-"""Where documents come from: local files, the Hugging Face Hub, or memory.
+"""Sources of documents: local files, the Hugging Face Hub, or memory.
 
 A source gives rows (plain dicts) by split. JSON, JSON Lines and CSV are read with the standard library,
-Parquet with pyarrow; everything else goes through the `datasets` package, whose only home is here.
+Parquet with pyarrow; everything else goes through the `datasets` package, which is used only here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 # Builder names of `datasets` that mean local files.
 FILE_BUILDERS = {"json": ".json", "jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet", "text": ".txt"}
-# Settings of these builders that our own readers honour; any other setting goes to `datasets`.
+# Settings of these builders that our own readers support; `datasets` handles any other.
 _FILE_OPTIONS = {"data_files", "data_dir", "field", "sep", "delimiter", "column_names", "names", "header", "revision"}
 
 
@@ -35,7 +35,7 @@ class SourceSpec:
         path: hub id, local folder, or builder name such as `json`.
         name: configuration of the dataset.
         options: further settings, such as `data_files` or `revision`.
-        folder: folder of the task file, against which relative paths are tried first.
+        folder: folder of the task file; relative paths are resolved against it first.
         where: the task file, for errors.
     """
 
@@ -54,12 +54,12 @@ class Source(Protocol):
     def rows(self, split: str) -> list[Row]: ...
 
     def dataset(self, split: str) -> Any:
-        """A split as the `datasets` package has it, for task code."""
+        """A split as a `datasets` object, for task code."""
         ...
 
 
 class MemorySource:
-    """Rows that are already here."""
+    """Rows that are already in memory."""
 
     def __init__(self, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         self._rows = rows
@@ -96,7 +96,7 @@ class FileSource:
 
 
 class CustomDatasetSource:
-    """Rows of a dataset that task code made: split → `datasets` object, or list of rows."""
+    """Rows of a dataset that task code created: split → `datasets` object, or list of rows."""
 
     def __init__(self, made: Mapping[str, Any]) -> None:
         self._made = made
@@ -154,15 +154,15 @@ def _as_dataset(rows: list[Row]) -> Any:
 def processed_rows(
     source: Source, split: str, process: Callable[[Any], Any], where: str, may_cache: bool = False
 ) -> list[Row]:
-    """The rows that task code makes of a split.
+    """The rows that task code produces from a split.
 
     Args:
         source: the data.
         split: the split.
-        process: the code.
-        where: its place, for errors.
-        remembers: whether `datasets` may give what it remembers of earlier calls. Code that draws at random would
-            then give what some earlier run has drawn.
+        process: function of the task code.
+        where: its location, for errors.
+        may_cache: whether `datasets` may return cached results of earlier calls. Code that samples at random would
+            then return the sample of some earlier run.
     """
     check_split(source, split, where)
     data = source.dataset(split)
@@ -185,7 +185,7 @@ def _without_datasets_cache() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the bars of `datasets`: the run shows its own."""
+    """Hides the progress bars of `datasets`: the run shows its own."""
     import datasets
 
     shown_bars = datasets.utils.logging.is_progress_bar_enabled()
@@ -211,7 +211,7 @@ def _load_dataset(spec: SourceSpec) -> Any:
     try:
         with _quiet():
             loaded = datasets.load_dataset(spec.path, spec.name, **options)
-    except ImportError as error:  # a package that only some sources need: HTTP, images, sound, archives
+    except ImportError as error:  # a package that only some sources need: HTTP, images, audio, archives
         raise MissingExtra(
             Fault(
                 spec.where,
@@ -219,7 +219,7 @@ def _load_dataset(spec: SourceSpec) -> Any:
                 next="Run: pip install 'assay-eval[hf]' for files behind http(s), or pip install the package it names",
             )
         ) from error
-    except Exception as error:  # the loader raises many kinds; all of them mean "this data is not to be had"
+    except Exception as error:  # the loader raises many types; all of them mean that the data is unavailable
         name = f"{spec.path}" + (f" ({spec.name})" if spec.name else "")
         reason = plain_reason(error, lines=20)
         raise DataError(
@@ -242,7 +242,7 @@ def _load_dataset(spec: SourceSpec) -> Any:
 
 
 def _hide_in_downloads(spec: SourceSpec) -> None:
-    """`datasets` notes the address of each download beside it, with its login. Nothing reads that again."""
+    """Redacts the credentials in the addresses that `datasets` writes beside its downloads and never reads again."""
     import datasets
 
     if redacted(spec.options) == spec.options:
@@ -256,14 +256,14 @@ def _hide_in_downloads(spec: SourceSpec) -> None:
 
 
 def load_all(spec: SourceSpec) -> Any:
-    """A whole dataset as `datasets` has it: split → rows."""
+    """A whole dataset as a `datasets` object: split → rows."""
     source = open_source(spec, for_code=True)
     assert isinstance(source, HubSource), "task code gets what `datasets` reads"
     return source.load()
 
 
 def open_source(spec: SourceSpec, for_code: bool = False) -> Source:
-    """The source that a specification means. Local files are looked for at once, data is read later.
+    """The source of a specification. Local files are located immediately, data is read later.
 
     Args:
         spec: the specification.
@@ -276,7 +276,7 @@ def open_source(spec: SourceSpec, for_code: bool = False) -> Source:
             return HubSource(spec)
         if _is_ours(spec.options) and not for_code:
             return FileSource(named, _read_options(spec), spec.where)
-        # `datasets` knows nothing of the task file's folder, so it gets the files that were found.
+        # `datasets` does not know the task file's folder, so it gets the paths that were found.
         found = {split: [str(path.resolve()) for path in paths] for split, paths in named.items()}
         options = {key: value for key, value in spec.options.items() if key != "data_dir"}
         return HubSource(replace(spec, options={**options, "data_files": found}))
@@ -285,7 +285,7 @@ def open_source(spec: SourceSpec, for_code: bool = False) -> Source:
 
 
 def _is_ours(options: Mapping[str, Any]) -> bool:
-    """Whether our own readers honour every setting."""
+    """Whether our own readers support every setting."""
     separator = options.get("sep") or options.get("delimiter") or ","
     return set(options) <= _FILE_OPTIONS and len(str(separator)) == 1 and options.get("header") in (None, 0, "infer")
 
@@ -371,7 +371,7 @@ def _expand(pattern: str, data_dir: str | None, spec: SourceSpec, split: str) ->
 
 
 def _check_kind(path: Path, spec: SourceSpec, where: str) -> None:
-    """Raises for a file that is not data by its name, unless it lies with the task: `text` would read any file."""
+    """Raises for a file that is not data by its name, unless it is near the task file: `text` would read any file."""
     if not files.is_data(path) and not is_near(path, spec.folder):
         kinds = ", ".join(files.EXTENSIONS)
         advice = "Rename it, or copy it to the task file's folder"
@@ -379,13 +379,13 @@ def _check_kind(path: Path, spec: SourceSpec, where: str) -> None:
 
 
 def split_rows(source: Source, split: str, where: str) -> list[Row]:
-    """The rows of a split, or an error that names the splits there are."""
+    """The rows of a split; an unknown split is an error that lists the existing ones."""
     check_split(source, split, where)
     return _checked(source.rows(split), split, where)
 
 
 def check_split(source: Source, split: str, where: str) -> None:
-    """An error that names the splits there are, unless this is one of them."""
+    """Raises an error that lists the existing splits if this is not one of them."""
     known = source.splits()
     if split not in known:
         raise DataError(Fault(where, f'no split "{split}"{did_you_mean(split, known)}', "one of: " + ", ".join(known)))

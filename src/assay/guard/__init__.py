@@ -1,4 +1,4 @@
 """Time and memory limits for templates, regular expressions and chat templates from outside files.
 
-In: work that such a file requests. Out: its result or a `LimitError`. May import: core, jinja2.
+In: work requested by a file. Out: its result or a `LimitError`. May import: core, jinja2.
 """

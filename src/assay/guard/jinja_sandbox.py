@@ -1,7 +1,7 @@
 """Jinja sandbox with resource limits: no template of a task file or model can exhaust time or memory.
 
 Provides an environment to which a dialect adds filters and globals. The result size of an operation, string method or
-filter is computed in advance (`size_limit`); what is slow, or grows step by step, is interrupted (`time_limit`).
+filter is computed in advance (`size_limit`); slow or steadily growing work is interrupted (`time_limit`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _JINJA_CALL_VARIABLES = ("_loop_vars", "_block_vars")
 _MEASURED = frozenset({"join", *size_limit.METHODS})
 _FORMATS = ("format", "format_map")
 _CONTAINERS = frozenset({list, tuple, dict})
-# Types of data files whose methods a template may call.
+# Types of values in data files, whose methods a template may call.
 _PLAIN = (str, bytes, int, float, complex, list, tuple, dict, set, frozenset, range, date, time, timedelta, Decimal)
 _JINJAS_TYPES = (BlockReference, Cycler, Joiner, LoopContext, Macro, Namespace, TemplateReference, Undefined)
 # Methods of arrays and tensors that return plain values.
@@ -39,7 +39,7 @@ _PLAIN_NAMES = frozenset({"item", "tolist"})
 
 
 class _Generator(CodeGenerator):
-    """Generates the code of templates: texts and lists built without an operator or call are size-checked, too."""
+    """Generates the code of templates: also size-checks texts and lists built without an operator or call."""
 
     @optimizeconst
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802  (Jinja's name)

@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def check_size(size: int) -> None:
-    """Raises if a text of so many characters is too long."""
+    """Raises if a text of `size` characters is too long."""
     if size > MOST_CHARACTERS:
         found = (
             f"builds a text or list of {size:,} characters" if size < 10**15 else "builds a text that is far too long"

@@ -2,7 +2,7 @@
 
 On the main thread a profiling timer (SIGPROF) interrupts the block, also within `re`. Elsewhere, and on Windows, a
 thread interrupts it between two Python instructions; for a single search of `re` there is `guard.regex`.
-A block of some microseconds never sees a tick and costs less than one.
+A block of a few microseconds never sees a tick; within `keep_limit_timer` the limit costs less than one microsecond.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class _Timer:
         self._is_ours: bool | None = None
 
     def is_ours(self) -> bool:
-        """Whether the signal is ours, decided on the main thread; a profiler that uses it keeps it."""
+        """Whether we may use the signal, decided on the main thread; a profiler that uses it keeps it."""
         if self._is_ours is None:
             self._is_ours = _set_timer is not None and signal.getsignal(signal.SIGPROF) == signal.SIG_DFL
             if self._is_ours:
@@ -175,7 +175,7 @@ def _peak_memory() -> int:
 
 
 class _Watchdog:
-    """The limit of other threads: a watchdog thread raises an error in each of them when its time is over."""
+    """The limit of other threads: a watchdog thread raises an error in each of them when its time is up."""
 
     def __init__(self) -> None:
         self._ends: dict[int, float] = {}
@@ -196,7 +196,7 @@ class _Watchdog:
                 self._thread.start()
 
     def leave(self) -> None:
-        """The calling thread leaves a block; an error on its way to it is cancelled."""
+        """The calling thread leaves a block; an error pending for it is cancelled."""
         ident = threading.get_ident()
         depth = self._depths.pop(ident, 0) - 1
         if depth > 0:
@@ -231,7 +231,7 @@ class _CancelledInterrupt(BaseException):
 
 
 def _cancel_interrupt() -> None:
-    """Cancels an error that is on its way to the calling thread.
+    """Cancels an error that is pending for the calling thread.
 
     Another one replaces it and is caught here. Sending None would do that too, but leaves Python 3.11 with a
     pending-error flag, and a profiler or debugger then never gets past the next call.

@@ -1,6 +1,6 @@
 """Adapter from a Python task class, written for lm-eval, to the `Task` protocol.
 
-Takes the class and its file, satisfies the `Task` protocol. The class is made, and loads its data, when it is needed.
+Takes the class and its file, satisfies the `Task` protocol. The class is instantiated, and loads its data, on demand.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from assay.tasks.lm_eval.file.yaml_reader import TaskFile
 
 
 class _Conversation(str):
-    """A prompt of messages in the place where task code expects the text that a chat template makes."""
+    """Chat messages as a string, where task code expects the output of a chat template."""
 
     messages: tuple[Message, ...]
 
@@ -55,7 +55,7 @@ def make_class_task(own: Any, file: TaskFile, options: TaskOptions) -> ClassTask
 
 
 class ClassTask:
-    """A Python class in one run."""
+    """A Python task class within one run."""
 
     def __init__(self, own: type, file: TaskFile, options: TaskOptions) -> None:
         self._class = own
@@ -105,7 +105,7 @@ class ClassTask:
 
     @cached_property
     def _task(self) -> Task:
-        """The object, made as lm-eval makes it."""
+        """The task object, constructed as in lm-eval."""
         where = self._file.where("class")
         settings = inspect.signature(self._class).parameters
         config = {key: value for key, value in self._file.data.items() if key not in ("class", "tag")}
@@ -126,7 +126,7 @@ class ClassTask:
         return task
 
     def _name_sampler(self, task: Task) -> None:
-        """Sets the sampler that the run names; a class that chooses its examples itself is an error."""
+        """Sets the sampler of the run; a class that chooses its examples itself is an error."""
         name = self._options.fewshot_sampler
         if name is None:
             return
@@ -150,7 +150,7 @@ class ClassTask:
         return [Document(str(self._file.data["task"]), position, row) for position, row in enumerate(rows)]
 
     def examples(self, document: Document) -> Sequence[FewShotExample]:
-        """The examples before a document, where the class leaves their choice to us."""
+        """The few-shot examples of a document, if the class leaves their choice to us."""
         task = self._task
         if not self._num_fewshot or not isinstance(task, ConfigurableTask):
             return ()
@@ -161,7 +161,7 @@ class ClassTask:
             return self._build_instance(document)
         except AssayError:
             raise
-        except Exception as error:  # code of others may raise anything
+        except Exception as error:  # third-party code may raise anything
             where = f"{self._file.where('class')}, document {document.id}"
             raise DataError(Fault(where, f"its class failed: {type(error).__name__}: {error}")) from error
 
@@ -179,7 +179,7 @@ class ClassTask:
         target = task.doc_to_target(row)
         choices = _choices(task, row)
         gold = right_answer(str(task.OUTPUT_TYPE), target, choices, isinstance(target, list))
-        # lm-eval requests the choices once more without a prompt where a metric asks for mutual information.
+        # lm-eval requests the choices again without a prompt if a metric needs mutual information.
         nulls = ("",) if choices and len(requests) == 2 * len(choices) else ()
         notes = task.example_notes(document.id) if isinstance(task, ConfigurableTask) and self._num_fewshot else ()
         return Instance(
@@ -194,7 +194,7 @@ class ClassTask:
         )
 
     def _context(self, document: Document) -> Any:
-        """The prompt. Few-shot draws walk over the documents in order, so earlier documents come first."""
+        """The prompt. Few-shot examples are drawn in document order, so earlier prompts are built first."""
         if not self._num_fewshot:
             return self._make_context(document)
         while len(self._contexts) <= document.id:

@@ -1,7 +1,7 @@
 """`lm_eval.api.filter`, `lm_eval.filters.…` and `lm_eval.api.registry`: filter classes and their registration.
 
-Task code uses the classes as they are, inherits from them, and registers its own under names that task files use.
-lm-eval's classes map the answers to all questions at once; ours map those of one document, with the same result.
+Task code uses the classes directly, inherits from them, and registers its own under names that task files use.
+lm-eval's classes map the answers of all documents at once; ours map those of one document, with the same result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Filter:
         pass
 
     def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
-        """Maps the answers; one entry per question, `docs` has the document of each."""
+        """Maps the answers: one entry per document, in the order of `docs`."""
         return resps
 
 
@@ -116,7 +116,7 @@ class MajorityVoteFilter(_Ready):
 
 
 class MapFilter(Filter):
-    """Looks every answer up in a table."""
+    """Replaces every answer by its value in a table."""
 
     def __init__(self, mapping_dict: Mapping[Any, Any] | None = None, default_value: Any = None) -> None:
         self.mapping_dict = mapping_dict or {}
@@ -128,14 +128,14 @@ class MapFilter(Filter):
 
 # Registration
 
-# Name → filter class, as task code has registered them.
+# Name → filter class that task code has registered.
 FILTERS: dict[str, Callable[..., Any]] = {}
 
 _Class = TypeVar("_Class", bound=type)
 
 
 def register_filter(*names: str) -> Callable[[_Class], _Class]:
-    """Makes a filter class known to task files under one or more names; the latest one wins."""
+    """Registers a filter class for task files under one or more names; the latest registration wins."""
 
     def keep(own: _Class) -> _Class:
         FILTERS.update(dict.fromkeys(names, own))
@@ -145,5 +145,5 @@ def register_filter(*names: str) -> Callable[[_Class], _Class]:
 
 
 def register_task(*names: str) -> Callable[[_Class], _Class]:
-    """Task classes are found through task files; the mark is accepted and does nothing."""
+    """Accepted without effect: task classes are found through task files."""
     return lambda own: own

@@ -1,4 +1,4 @@
-"""`lm_eval.api.metrics`: aggregations and small helpers that task code calls itself."""
+"""`lm_eval.api.metrics`: aggregations and small helpers that task code calls directly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def mean(arr: Sequence[float]) -> float:
 
 
 def nanmean(arr: Sequence[float]) -> float:
-    """Mean of the values that are not NaN; NaN where there are none."""
+    """Mean of the values that are not NaN; NaN if there are none."""
     kept = [value for value in arr if not math.isnan(value)]
     return sum(kept) / len(kept) if kept else math.nan
 
@@ -77,7 +77,7 @@ def acc_all(items: Iterable[tuple[Any, Mapping[str, Any]]]) -> float:
     return mean([float(all(right)) for right in by_question.values()])
 
 
-# An aggregation of the table in the clothes of a function: it has the errors that the table knows.
+# Function → built-in aggregation with the same meaning, whose standard error is known.
 AGGREGATIONS: dict[Callable[..., Any], str] = {
     mean: "mean",
     nanmean: "nanmean",

@@ -1,4 +1,4 @@
-"""Table of lm-eval's modules and the modules of ours that stand in for them."""
+"""Table of lm-eval's modules and the modules of ours that replace them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lm_eval.api.samplers`: choosing few-shot examples, for task code that brings a sampler of its own."""
+"""`lm_eval.api.samplers`: few-shot samplers, for task code that defines its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ContextSampler:
         self.rnd = random.Random(rnd)
 
     def set_rnd(self, rnd: int | None) -> ContextSampler:
-        """Starts the random stream anew."""
+        """Reseeds the random generator."""
         self.rnd = random.Random(rnd)
         return self
 
@@ -26,7 +26,7 @@ class ContextSampler:
         return self.df
 
     def sample(self, n: int, eval_doc: Row | None = None, **settings: Any) -> Sequence[Row]:
-        """n rows, without copies of the evaluated document where it is given."""
+        """n rows, without copies of the evaluated document if it is given."""
         pool = list(self.fewshot_docs())
         if eval_doc is None:
             return self.rnd.sample(pool, n)

@@ -1,6 +1,6 @@
 """`lm_eval.api.task` and `lm_eval.api.instance`: the classes that Python tasks inherit from, and their requests.
 
-A subclass overrides what it wants to do itself; the rest follows its configuration, as a task file would.
+A subclass overrides individual methods; everything else follows its configuration, as in a task file.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _DEFAULTS: dict[str, Any] = {
 
 @dataclass
 class Instance:
-    """One request of a document. Not frozen: task code may change what it made."""
+    """One request of a document. Not frozen: task code may modify it."""
 
     request_type: str
     doc: Any
@@ -80,13 +80,13 @@ class Instance:
         return self.metadata[2]
 
 
-# Folder of the task file whose class is being made; relative data files are looked for beside it.
+# Folder of the task file whose class is being instantiated; relative data files are resolved against it.
 _FOLDER: ContextVar[Path | None] = ContextVar("folder", default=None)
 
 
 @contextmanager
 def beside(folder: Path) -> Iterator[None]:
-    """Makes task classes look for relative data files in a folder first."""
+    """Resolves relative data files of task classes against a folder first, within the block."""
     token = _FOLDER.set(folder)
     try:
         yield
@@ -111,7 +111,7 @@ class TaskConfig(SimpleNamespace):
         setattr(self, name, value)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A setting, or the default where it is not set."""
+        """A setting, or the default if it is not set."""
         return getattr(self, name, default)
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,13 +120,13 @@ class TaskConfig(SimpleNamespace):
 
 
 class Task:
-    """Base of Python tasks. The methods that say what a task is must be overridden."""
+    """Base class of Python tasks. The methods that define a task must be overridden."""
 
     VERSION: Any = None
     DATASET_PATH: str | None = None
     DATASET_NAME: str | None = None
     OUTPUT_TYPE: str | None = None
-    # Whether a document that is drawn among its own examples is shown there, as in lm-eval; set by who asks.
+    # Whether a document that is drawn as its own example is shown as one, as in lm-eval; set by the caller.
     allows_self_example = False
 
     def __init__(
@@ -153,7 +153,7 @@ class Task:
         return self._config.get(key)
 
     def set_fewshot_seed(self, seed: int | None = None) -> None:
-        """Starts the random stream of few-shot draws."""
+        """Seeds the random generator of few-shot draws."""
         self.fewshot_rnd = random.Random(seed)
 
     # Documents
@@ -178,7 +178,7 @@ class Task:
 
     @property
     def eval_docs(self) -> Iterable[Any]:
-        """The documents that are asked about: the test documents, else those of validation."""
+        """The evaluated documents: the test documents, else the validation documents."""
         if self.has_test_docs():
             return self.test_docs()
         if self.has_validation_docs():
@@ -186,7 +186,7 @@ class Task:
         raise DataError(Fault(f"task class {type(self).__name__}", "has neither test nor validation documents"))
 
     def fewshot_docs(self) -> Iterable[Any]:
-        """The documents that examples come from."""
+        """The documents that few-shot examples are drawn from."""
         if self.has_training_docs():
             return self.training_docs()
         return self.validation_docs() if self.has_validation_docs() else self.test_docs()
@@ -194,7 +194,7 @@ class Task:
     def _process_doc(self, doc: Any) -> Any:
         return doc
 
-    # Questions and scores
+    # Prompts and scores
 
     def doc_to_text(self, doc: Any) -> Any:
         raise NotImplementedError
@@ -238,14 +238,14 @@ class Task:
         return f"{settings.get('description') or ''}{examples}{self.doc_to_text(doc)}"
 
     def _without(self, doc: Any, pool: Sequence[Any], drawn: Sequence[int]) -> list[Any]:
-        """The examples at these places; in place of the document itself, the next rows of the pool."""
+        """The examples at these positions; the next rows of the pool replace the document itself."""
         kept = [position for position in drawn if self.allows_self_example or not is_same(pool[position], doc)]
         others = other_indices(pool, drawn, doc, len(drawn) - len(kept), None)
         return [pool[position] for position in (drawn if others is None else (*kept, *others))]
 
 
 class ConfigurableTask(Task):
-    """A task with a configuration. What a subclass leaves alone works as in a task file."""
+    """A task with a configuration. What a subclass does not override works as in a task file."""
 
     VERSION = "Yaml"
     CONFIG: TaskConfig | None = None
@@ -262,8 +262,8 @@ class ConfigurableTask(Task):
         self.DATASET_PATH = self._config.dataset_path or self.DATASET_PATH
         self.DATASET_NAME = self._config.dataset_name or self.DATASET_NAME
         self.fewshot_rnd = None
-        self.position = 0  # of the document that is being asked about; set by who asks
-        self.sampler_name = DEFAULT  # which examples are shown; set by who asks
+        self.position = 0  # of the document that is being evaluated; set by the caller
+        self.sampler_name = DEFAULT  # which examples are drawn; set by the caller
         self._sampler: CheckedSampler | None = None
         self._pool: list[Any] | None = None
         self._evaluated: list[Any] | None = None
@@ -329,7 +329,7 @@ class ConfigurableTask(Task):
     def set_fewshot_seed(self, seed: int | None = None) -> None:
         super().set_fewshot_seed(seed)
         self._pool = list(self.fewshot_docs())
-        # lm-eval's rule: see `LmEvalTask`. A document stays out of its own examples when both splits are the same.
+        # lm-eval's rule: see `LmEvalTask`. A document is excluded from its own examples if both splits are the same.
         is_excluding = self.config.fewshot_split == self.config.test_split
         splits = (self.config.fewshot_split, *map(self.config.get, ("training_split", "validation_split")))
         evaluated = self.config.test_split or self.config.validation_split
@@ -359,7 +359,7 @@ class ConfigurableTask(Task):
         gen_prefix: str | None = None,
         **settings: Any,
     ) -> Any:
-        """The whole prompt of a document: text, or what the chat template makes of the messages."""
+        """The whole prompt of a document: text, or the output of the chat template."""
         description = optional_reader(self.config.description, self._where("description"))(doc)
         pieces = list(system_pieces(system_instruction or "", description, self.config.fewshot_delimiter))
         delimiters = Delimiters(self.config.target_delimiter, self.config.fewshot_delimiter)
@@ -373,13 +373,13 @@ class ConfigurableTask(Task):
         return as_text(pieces)
 
     def examples(self, position: int) -> Sequence[tuple[int, Any]]:
-        """The examples before the document at a place: their places in the pool, and themselves."""
+        """The few-shot examples of the document at a position: (position in the pool, row)."""
         if self._sampler is None or self._pool is None:
             return ()
         return [(found, self._pool[found]) for found in self._sampler.places(position)]
 
     def example_notes(self, position: int) -> tuple[str, ...]:
-        """What is odd about the examples before the document at a place."""
+        """Notes on irregular few-shot examples of the document at a position."""
         is_ours = type(self).fewshot_context is ConfigurableTask.fewshot_context
         return self._sampler.notes(position) if is_ours and self._sampler is not None else ()
 

@@ -1,4 +1,4 @@
-"""`lm_eval.utils`: the few helpers that task code takes from there."""
+"""`lm_eval.utils`: the few helpers that task code imports from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JOINS = ((" n't", "n't"), (" )", ")"), ("( ", "("), ('" ', '"'), (' "', '"'))
 
 
 def general_detokenize(string: str) -> str:
-    """Text without the blanks that a word tokenizer put before suffixes and punctuation."""
+    """Text without the spaces that a word tokenizer inserts before suffixes and punctuation."""
     for apart, joined in _JOINS:
         string = string.replace(apart, joined)
     return re.sub(r" (['.,])", r"\1", string)
@@ -33,7 +33,7 @@ def weighted_f1_score(items: Sequence[tuple[Any, Any]]) -> float:
     return float(f1_score(list(right), list(picked), average="weighted"))
 
 
-weighted_f1_score.package = "sklearn"  # type: ignore[attr-defined]  # asked for before anything runs
+weighted_f1_score.package = "sklearn"  # type: ignore[attr-defined]  # checked before anything runs
 
 
 def apply_template(template: str, doc: Mapping[str, Any]) -> str:
@@ -55,7 +55,7 @@ def hash_string(string: str) -> str:
 
 
 def handle_non_serializable(o: Any) -> Any:
-    """JSON's last resort: numpy scalars as numbers, sets as lists, the rest as text."""
+    """Fallback of JSON serialization: numpy scalars as numbers, sets as lists, the rest as text."""
     if isinstance(o, (set, frozenset)):
         return list(o)
     return o.item() if hasattr(o, "item") and getattr(o, "ndim", 0) == 0 else str(o)

@@ -1,4 +1,4 @@
-"""The one table of options, and what is made from it.
+"""The table of options, and everything derived from it.
 
 In: the rows of `table` (settings of a run and of training) and of `evaluation_commands` and `record_commands` (options
 of one command). Out: the keyword arguments of the public functions (`Settings`), the parsers of the command line, the

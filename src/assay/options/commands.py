@@ -34,9 +34,9 @@ class Command:
 
     Attributes:
         about: what it does, in a sentence or two.
-        options: its options by the names that the program knows them by.
+        options: its options by attribute name of the parsed arguments.
         shown: names of those that `--help` lists; empty for all that are not hidden. `--help_all` lists the rest.
-        refused: options that other commands and tools have and this one has not → what to do instead.
+        refused: options that other commands or tools have and this one lacks → what to do instead.
         without_effect: options of other tools that are accepted and ignored → why they are not needed.
     """
 

@@ -1,6 +1,6 @@
 """The commands that evaluate or train models: run, plan, matrix, finetune, methods, show.
 
-Their options are the settings of a run, without those that have no meaning in the command, and rows of their own.
+Their options are the settings of a run, except those without meaning in the command, and options of the command itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from assay.options.table import (
     training_options,
 )
 
-# Options of lm-eval that need nothing here → why.
+# Options of lm-eval that have no effect here → why.
 WITHOUT_EFFECT = {
     "use_cache": "answers are always stored, see --store",
     "cache_requests": "requests are built fast enough to need no cache",
@@ -56,7 +56,7 @@ ELSEWHERE = {
 
 
 def _settings(without: Iterable[str]) -> dict[str, Option]:
-    """The options of a run, with those that belong to them on the command line only, without some."""
+    """The options of a run, including those that exist on the command line only, except some."""
     rows = {name: option for name, option in setting_options().items() if not option.is_python_only}
     found = {**rows, "family": FAMILY, "trust_package": TRUSTED_PACKAGE}
     return {name: option for name, option in found.items() if name not in {*without}}
@@ -228,7 +228,7 @@ def _finetune() -> Command:
 
 
 def _study_output() -> dict[str, Option]:
-    """The rows of what a study of methods prints and writes."""
+    """The output options of a methods study."""
     return {
         "output_path": replace(OUTPUT_PATH, help="file that ends in .json or .md, or folder for both and figures"),
         "format": format_option("text", "markdown", "json"),

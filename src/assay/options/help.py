@@ -10,7 +10,7 @@ from assay.core.specs import RunSpec
 from assay.options.commands import Command
 from assay.options.option import OPTIONAL, REPEAT, SWITCH, WORDS, Option, field_default
 
-# Columns before the meaning of an option; a longer name has a line of its own.
+# Columns before the description of an option; a longer name gets its own line.
 _INDENT = 25
 _NARROWEST, _WIDEST = 60, 110
 
@@ -49,7 +49,7 @@ def label(name: str, option: Option, short: bool = True) -> str:
 
 
 def meaning(option: Option, everything: bool = True) -> str:
-    """What the value is, and the default."""
+    """Description of an option's value, and its default."""
     text = f"{option.help}; {option.details}" if everything and option.details else option.help
     words = option.default or _initial(option)
     if not words or option.is_required:
@@ -58,7 +58,7 @@ def meaning(option: Option, everything: bool = True) -> str:
 
 
 def _initial(option: Option) -> str:
-    """The default as a text: that of the option, or of the field that it fills; empty where there is none."""
+    """The default as text: that of the option, or of the field that it fills; empty if there is none."""
     value = option.initial
     if value is None and option.fields and option.takes not in (SWITCH, REPEAT, WORDS):
         value = field_default(RunSpec, option.fields[0])

@@ -1,4 +1,4 @@
-"""Commands, options and listings that users of other tools type → what they are called here. Three tables.
+"""Commands, options and listings of other tools → their names here. Three tables.
 
 Words in capitals are to be filled in; all others can be pasted.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from assay.core.errors import did_you_mean
 
-# A command that is none of ours → the one to run.
+# Command that does not exist here → the one to run instead.
 COMMANDS = {
     **dict.fromkeys(("validate", "lint", "verify"), "check PATH"),
     **dict.fromkeys(("list", "tasks", "list-tasks", "list_tasks"), "ls tasks"),
@@ -32,7 +32,7 @@ _PATH = "--output_path DIR"
 _LIMIT = "--limit N"
 _WEIGHTS = "--model hf --model_args pretrained=FOLDER_OR_HUB_ID"
 _WRITING = "--gen_kwargs"
-# An option that is none of ours → the one with the same meaning.
+# Option that does not exist here → the one with the same meaning.
 OPTIONS = {
     "--task": "--tasks NAME",
     "--benchmark": "--tasks NAME",
@@ -61,7 +61,7 @@ OPTIONS = {
     **dict.fromkeys(("--lr",), "--learning_rate X"),
 }
 
-# What `ls` is asked for → what it lists. lm-eval's subtasks are the tasks.
+# Argument of `ls` that does not exist here → the one with the same meaning. lm-eval's subtasks are the tasks.
 LISTINGS = {
     **dict.fromkeys(("subtask", "subtasks"), "tasks"),
     **{name.removesuffix("s"): name for name in ("tasks", "groups", "tags", "models", "metrics", "filters", "runs")},
@@ -80,7 +80,7 @@ def command_hint(name: str, known: Iterable[str]) -> str:
 
 
 def option_hint(name: str, known: Iterable[str]) -> str:
-    """` (here: --num_fewshot N)` where the command has that option, or the nearest names."""
+    """` (here: --num_fewshot N)` if the command has that option, or the nearest names."""
     ours = OPTIONS.get(name.lower())
     has_it = ours is not None and ours.split()[0] in known
     return f" (here: {ours})" if has_it else did_you_mean(name, known)

@@ -1,7 +1,7 @@
 """Several models of one command: each with its label, its settings, and the runs that it needs.
 
-In: the words after `--model`, or models, and the settings of all. Out: a row per model, or a run per row and task
-where every task trains a model of its own.
+In: the words after `--model`, or models, and the shared settings. Out: a row per model, or a run per row and task
+if every task trains its own model.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class ModelRow:
         label: short name, different from those of the others.
         name: name in the model table.
         settings: settings of its run.
-        model: the model itself where one was given.
-        step: its place in a training run.
+        model: the model object, if one was given.
+        step: its position among the checkpoints of a training run.
     """
 
     label: str
@@ -45,16 +45,16 @@ class ModelRow:
 
     @property
     def fit(self) -> FitSpec | None:
-        """How the model is trained first; None for no training."""
+        """How the model is trained before it is evaluated; None for no training."""
         return fit_spec_of(self.settings)
 
 
 def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) -> list[ModelRow]:
-    """Every model that is meant, in order: `name`, `name:setting=value`, `name:setting=one|other`, patterns of folders.
+    """Every named model, in order: `name`, `name:setting=value`, `name:setting=one|other`, patterns of folders.
 
     Args:
         models: texts or models.
-        settings: those of all; `model_args` are for models without settings of their own.
+        settings: shared settings; `model_args` apply to models without their own settings.
     """
     from assay.run.many import model_variants
 
@@ -94,19 +94,19 @@ def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) 
 
 
 def _row_fit(name: str, own: Mapping[str, Any], settings: Settings) -> dict[str, Any] | None:
-    """How one of several models is trained: its own settings over those of all. None for one that is not trained."""
+    """Training settings of one of several models: its own override the shared ones. None if it is not trained."""
     whole = {**(training_settings(settings.get("finetune")) or {}), **own}
     if FINETUNE not in whole:
         if not own:
             return None
         found = f"{', '.join(own)} is set, but the model is not trained"
         raise UserError(Fault(f"model {name}", found, next=f"Add {FINETUNE}=full, or another method"))
-    parse_fit_spec(own, f"model {name}")  # a wrong setting is an error that names the model
+    parse_fit_spec(own, f"model {name}")  # an invalid setting is an error that names the model
     return whole
 
 
 def _label(name: str, arguments: Mapping[str, Any], marks: Sequence[str], others: Sequence[ModelRow]) -> str:
-    """A short name; where another model has the same, its arguments are added, or else a number."""
+    """A short name; if another model has the same, its arguments are added, or else a number."""
     label = redacted_text("@".join((Path(model_name(name, arguments)).name, *marks)))
     taken = {other.label for other in others}
     if label in taken:
@@ -123,13 +123,13 @@ def _label(name: str, arguments: Mapping[str, Any], marks: Sequence[str], others
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRun:
+class PlannedRun:
     """One of the runs of a command.
 
     Attributes:
         row: the model.
         tasks: names of its tasks.
-        mark: what sets the names of its files apart from those of the others.
+        mark: part of file names that distinguishes its files from those of the other runs.
     """
 
     row: ModelRow
@@ -137,8 +137,10 @@ class ModelRun:
     mark: str
 
 
-def model_runs(models: str | Model | Sequence[str | Model], tasks: Sequence[str], settings: Settings) -> list[ModelRun]:
-    """The runs of several models: one each, or one per task where every task trains a model of its own."""
+def model_runs(
+    models: str | Model | Sequence[str | Model], tasks: Sequence[str], settings: Settings
+) -> list[PlannedRun]:
+    """The runs of several models: one each, or one per task if every task trains its own model."""
     together = settings.get("finetune_together", False)
     pairs = [
         (row, names)
@@ -147,11 +149,11 @@ def model_runs(models: str | Model | Sequence[str | Model], tasks: Sequence[str]
     ]
     labels = [row.label for row, _ in pairs]
     marks = ["_".join((row.label, *own)) if labels.count(row.label) > 1 else row.label for row, own in pairs]
-    return [ModelRun(*pair, mark) for pair, mark in zip(pairs, different_names(marks), strict=True)]
+    return [PlannedRun(*pair, mark) for pair, mark in zip(pairs, different_names(marks), strict=True)]
 
 
 def interpreted_model_lines(models: str | Sequence[str]) -> list[str]:
-    """A line for every model that is a path or a Hub id and not a name."""
+    """A line for every model that is given as a path or Hub id instead of a name."""
     names = [text.partition(":")[0] for text in ([models] if isinstance(models, str) else models)]
     meanings = [(name, resolve_model(name, {})) for name in names]
     return [

@@ -1,6 +1,6 @@
 """One option: its name, values, meaning and the field of the specification that it fills; readers of its values.
 
-A reader makes the value of the words of the command line; a wrong word is an error that names the option.
+A reader converts words of the command line to the value; an invalid word is an error that names the option.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from assay.core.errors import Fault, UserError
 SWITCH = "switch"  # none: --log_samples
 VALUE = "value"  # one: --limit 10
 OPTIONAL = "optional"  # none or one: --audit, --audit 5
-WORDS = "words"  # one or more, and again: --model_args a=1 b=2
-REPEAT = "repeat"  # one, and again: --include_path A --include_path B
+WORDS = "words"  # one or more, repeatable: --model_args a=1 b=2
+REPEAT = "repeat"  # one, repeatable: --include_path A --include_path B
 
 
 @dataclass(frozen=True)
@@ -31,24 +31,24 @@ class Option:
     Attributes:
         help: what the value is, in a few words; the default is added to it.
         group: heading of the help text that it appears under.
-        details: more of it, for `--help_all` and the reference page.
-        metavar: what stands for the value in help texts.
-        default: the default in words, where there is no value to show.
-        initial: the value of a command's own option that is not given.
-        fills: fields of `RunSpec`, such as `options.num_fewshot`; empty where several options make one field.
+        details: further explanation, for `--help_all` and the reference page.
+        metavar: placeholder of the value in help texts.
+        default: the default in words, if there is no value to show.
+        initial: default value of an option that belongs to a command.
+        fills: fields of `RunSpec`, such as `options.num_fewshot`; empty if several options fill one field.
         short: one-letter spelling, such as `-L`.
-        flag: spelling on the command line, where that is not the name of the keyword argument.
+        flag: spelling on the command line, if it differs from the name of the keyword argument.
         aliases: further spellings, which help texts leave out.
-        takes: how many words it takes; found from the type where empty.
+        takes: how many words it takes; inferred from the type if empty.
         constant: value of an option that is given without one.
         choices: the values that it may have; empty for any.
         synonyms: other words for some of the choices.
-        constants: hidden flags that stand for a value: `--json` for `--format json`.
-        read: makes the value of the text, or of the list of texts.
+        constants: hidden flags that abbreviate a value: `--json` for `--format json`.
+        read: converts the text, or the list of texts, to the value.
         is_required: whether a command needs it.
-        is_positional: whether it is named by its place and not by a flag.
+        is_positional: whether it is a positional argument, without a flag.
         is_hidden: whether help texts leave it out: it is accepted for scripts written for other versions and tools.
-        is_python_only: whether the command line does not have it.
+        is_python_only: whether it exists in Python only, not on the command line.
     """
 
     help: str
@@ -99,7 +99,7 @@ def _members(kind: Any) -> tuple[Any, ...]:
 
 
 def field_default(kind: type, path: str) -> Any:
-    """The default of a field of a dataclass, also of one within another: `settings.engine`."""
+    """The default of a field of a dataclass, possibly nested: `settings.engine`."""
     first, _, rest = path.partition(".")
     if rest:
         return field_default(get_type_hints(kind)[first], rest)
@@ -108,7 +108,7 @@ def field_default(kind: type, path: str) -> Any:
 
 
 def filled(kind: Any, values: Mapping[str, Any]) -> Any:
-    """A dataclass with values for its fields, those of others within it by their path: `options.chat.system`."""
+    """A dataclass with values for its fields; nested fields are given by path: `options.chat.system`."""
     own = {path: value for path, value in values.items() if "." not in path}
     hints = get_type_hints(kind)
     for first in dict.fromkeys(path.partition(".")[0] for path in values if "." in path):
@@ -130,7 +130,7 @@ def split_names(values: str | Sequence[str]) -> list[str]:
 
 
 def joined_names(values: Sequence[str]) -> str:
-    """Names given as several words, as one text with commas."""
+    """Names given as several words, joined with commas."""
     return ",".join(values)
 
 
@@ -171,7 +171,7 @@ def read_samples(text: str) -> dict[str, list[int]]:
     except ValueError as error:  # not JSON, or not UTF-8
         raise UserError(Fault("--samples", f"is not JSON: {error}", '{"task": [0, 5]}')) from error
     if not isinstance(data, dict) or not all(_is_index_list(indices) for indices in data.values()):
-        raise UserError(Fault("--samples", "has another shape", '{"task": [0, 5]}'))
+        raise UserError(Fault("--samples", "has the wrong shape", '{"task": [0, 5]}'))
     return data
 
 
@@ -184,7 +184,7 @@ def read_count(flag: str, all_of_them: int | None = None) -> Callable[[str], int
 
     Args:
         flag: the option, for errors.
-        all_of_them: what `all` stands for.
+        all_of_them: the value of `all`.
     """
 
     def read(text: str) -> int | None:
@@ -198,7 +198,7 @@ def read_count(flag: str, all_of_them: int | None = None) -> Callable[[str], int
 
 
 def read_margin(flag: str) -> Callable[[str], float]:
-    """Reads a difference above zero."""
+    """Reads a positive difference."""
 
     def read(text: str) -> float:
         try:

@@ -1,7 +1,7 @@
-"""Reads the command line of a command: argparse from the table, our kind of error, and values as settings.
+"""Parses the command line of a command: argparse built from the table, our format of errors, values as settings.
 
-Takes the words after the command's name, gives its own options, the settings of a run among them as keyword arguments
-of the public functions, and notes for the user. A request for help is answered here, before anything else is loaded.
+Takes the words after the command's name; returns its options, with the settings of a run as keyword arguments of the
+public functions, and notices for the user. Help is printed here, before anything else is loaded.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from assay.options.commands import Command
 from assay.options.option import OPTIONAL, REPEAT, SWITCH, WORDS, Option
 from assay.options.table import Settings, setting_options, training_options
 
-# The commands that evaluate or train models, and those that read what is recorded: the rows of either load on demand.
+# Commands that evaluate or train models, and commands on recorded runs and files; the options of both load on demand.
 _EVALUATING = ("run", "plan", "matrix", "finetune", "methods", "show")
 _RECORDED = ("rescore", "compare", "explain", "plot", "check", "store", "ls")
 NAMES = (*_EVALUATING, *_RECORDED)
 HELP, HELP_ALL = ("-h", "--help"), "--help_all"
-# argparse's words for a value of another type, and ours.
+# argparse's message for a value of the wrong type, and our names of the types.
 _ILL_TYPED = re.compile(r"argument (--\w+)\S*: invalid (int|float) value: '(.*)'")
 _NUMBERS = {"int": "a whole number", "float": "a number"}
 
 
 class Finished(SystemExit):
-    """Help was printed: nothing else is to be done."""
+    """Raised after help was printed, to end the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """A command line that was read.
+    """A parsed command line.
 
     Attributes:
         options: all options of the command; those that were not given have their initial values.
         settings: the settings of a run that were given.
         training: the settings of training that were given one by one.
-        notices: notes for the user.
+        notices: notices for the user.
     """
 
     options: argparse.Namespace
@@ -53,7 +53,7 @@ class CommandLine:
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse with our kind of error; unknown options come before missing ones, since the one is often the other."""
+    """argparse with our format of errors; reports unknown options before missing ones: often the same typo."""
 
     refused: Mapping[str, str] = {}
 
@@ -95,7 +95,7 @@ def command(name: str) -> Command:
 
 
 def make_parser(name: str) -> argparse.ArgumentParser:
-    """The parser of a command. What is not given is not in its namespace."""
+    """The parser of a command. Options that are not given are absent from its namespace."""
     own = command(name)
     parser = _Parser(prog=f"assay {name}", add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     parser.refused = own.refused
@@ -174,7 +174,7 @@ def _flags_in(arguments: Sequence[str]) -> set[str]:
 
 
 def _with_default_model(own: Command, arguments: Sequence[str]) -> list[str]:
-    """The words with `--model hf` where there are model arguments and no model, as in lm-eval."""
+    """The words with `--model hf` if there are model arguments but no model, as in lm-eval."""
     option, names = own.options.get("model"), _flags_in(arguments)
     if option is None or not option.is_required or not names & {"--model_args", "-a"}:
         return list(arguments)
@@ -194,11 +194,11 @@ def _read(name: str, option: Option, value: Any) -> Any:
 
 
 def _command_line(own: Command, given: Mapping[str, Any], notices: Sequence[str]) -> CommandLine:
-    """Parts the values: settings of a run, settings of training, what lm-eval's scripts carry along, and the rest."""
+    """Splits the values into settings of a run, settings of training, ignored options of lm-eval, and the rest."""
     lines = [f"--{name} has no effect: {reason}" for name, reason in own.without_effect.items() if name in given]
     training = {name: given[name] for name in training_options() if name in given}
     if training:
-        parse_fit_spec(training, "")  # a wrong value is an error before anything is loaded
+        parse_fit_spec(training, "")  # an invalid value is an error before anything is loaded
     initial = {name: (False if option.takes == SWITCH else option.initial) for name, option in own.options.items()}
     options = argparse.Namespace(**{**initial, **given})
     return CommandLine(options, _settings(given, training), training, (*notices, *lines))

@@ -1,4 +1,4 @@
-"""The commands that read what there is: rescore, compare, explain and plot recorded runs; check, store, ls."""
+"""The commands on recorded runs and files: rescore, compare, explain and plot; check, store, ls."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _rescore() -> Command:
 
 
 def _test_rows() -> dict[str, Option]:
-    """The rows of paired tests."""
+    """The options of paired tests."""
     return {
         "test": Option(
             f"paired test: {', '.join(TESTS)}",

@@ -1,4 +1,4 @@
-"""The reference page of the command line, docs/cli.md, made from the table.
+"""The reference page of the command line, docs/cli.md, generated from the table.
 
 `python -m assay.options.reference > docs/cli.md` writes it; a test checks that it is up to date.
 """
@@ -25,7 +25,7 @@ the baseline (`compare --fail_if_worse`), 130 interrupted, 143 terminated, 129 t
 
 
 def page() -> str:
-    """The whole page."""
+    """The complete page."""
     return "\n".join([_HEAD, *(_section(name) for name in NAMES)])
 
 

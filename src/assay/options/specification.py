@@ -1,6 +1,6 @@
-"""The specification of a run from its settings; every wrong setting is an error before anything is read.
+"""The specification of a run from its settings; every invalid setting is an error before anything is read.
 
-A row of the table says which field of `RunSpec` it fills; fields that several settings make are computed here.
+A row of the table names the field of `RunSpec` that it fills; fields that depend on several settings are computed here.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 # The argument `tasks` of the public functions: names, paths, task objects, or a list of these.
 Tasks = Union[str, Path, Task, Sequence[Union[str, Path, Task]]]
-# A larger number of seeds was meant as a seed.
+# A larger number of seeds was probably meant as a seed.
 _MOST_SEEDS = 100
 # A larger number of draws of every answer is a mistake.
 _MOST_DRAWS = 1000
 
 
-# Keywords that people try, from lm-eval's `simple_evaluate` or from generation → where they belong.
+# Keywords of lm-eval's `simple_evaluate`, of generation or of training → where they belong.
 _GENERATION = "Settings of generation go into gen_kwargs, such as gen_kwargs={{{!r}: …}}"
 _LOADING = "Settings of the model go into model_args, such as model_args={{{!r}: …}}"
 _TRAINING = "Settings of training go into fit={{{0!r}: …}} of finetune(), or finetune={{{0!r}: …}} of evaluate()"
@@ -61,8 +61,8 @@ _GENERATION_NAMES = (
     *("length_penalty", "no_repeat_ngram_size", "early_stopping", "max_length", "min_length", *LENGTH_NAMES),
     *("min_new_tokens", "penalty_alpha", "bad_words_ids", "num_return_sequences", "num_beam_groups"),
 )
-_TYPO_SIMILARITY = 0.85  # "temprature" is as near as 0.95 to its name, "top_n" to "top_p" 0.80
-# Settings that people mistake → what to do next.
+_TYPO_SIMILARITY = 0.85  # "temprature" has a similarity of 0.95 to "temperature", "top_n" one of 0.80 to "top_p"
+# Settings that are often given wrongly → what to do next.
 _ADVICE = {
     "metrics": (
         'See: assay ls metrics. A function of your own is assay.MetricSpec("mine", function=…, aggregation="mean") '
@@ -76,7 +76,7 @@ with_settings = checked(Settings, _ELSEWHERE, _ADVICE)
 
 
 def _generation(settings: Settings) -> dict[str, Any]:
-    """Settings of generation; a name that is nearly a known one would fail every request, so it is refused now."""
+    """Settings of generation; a misspelled name would fail every request, so it is rejected here."""
     given = parse_arguments(settings.get("gen_kwargs"), "--gen_kwargs")
     unknown = [name for name in given if name not in _GENERATION_NAMES]
     typos = [name for name in unknown if get_close_matches(name, _GENERATION_NAMES, cutoff=_TYPO_SIMILARITY)]
@@ -92,7 +92,7 @@ def _generation(settings: Settings) -> dict[str, Any]:
 
 @checked()
 def parse_seeds(given: int | str | Sequence[int | None] | None) -> Seeds:
-    """lm-eval's rule: one value for all four, three (few-shot stays 1234), or four; None leaves one open."""
+    """lm-eval's rule: one value for all four, three (few-shot stays 1234), or four; None leaves a seed unset."""
     if given is None:
         return Seeds()
     if isinstance(given, str):
@@ -121,32 +121,32 @@ def _seeds(settings: Settings) -> Seeds:
 
 @with_settings
 def make_spec(model: str, tasks: str | Sequence[str], **settings: Unpack[Settings]) -> RunSpec:
-    """A run specification from settings in the command line's names; every wrong one is an error that names it.
+    """A run specification from settings in the command line's names; every invalid one is an error that names it.
 
     Args:
         model: name in the model table.
         tasks: names of tasks.
-        **settings: see `Settings`; None stands for the default.
+        **settings: see `Settings`; None means the default.
     """
     _check_numbers(settings)
     _check_subsampling(settings)
     values = {"model": model, "tasks": (tasks,) if isinstance(tasks, str) else tuple(tasks)}
     spec: RunSpec = filled(RunSpec, {**values, **_plain_fields(settings), **_computed_fields(settings)})
-    LONGEST_WINDOWS.changed(spec.options.texts.window, spec.options.texts.stride)  # raises for a stride too long
+    LONGEST_WINDOWS.changed(spec.options.texts.window, spec.options.texts.stride)  # raises if the stride is too long
     if spec.settings != ModelSettings():
         _check_model_settings(spec.settings)
     return spec
 
 
 def _plain_fields(settings: Settings) -> dict[str, Any]:
-    """Fields that one setting fills as it is."""
+    """Fields that take the value of one setting unchanged."""
     given = {name: value for name, value in settings.items() if value is not None}
     rows = setting_options()
     return {path: value for name, value in given.items() for path in rows[name].fields}
 
 
 def _computed_fields(settings: Settings) -> dict[str, Any]:
-    """Fields that are made of several settings, or are not written down as they are given."""
+    """Fields that depend on several settings, or whose value is converted."""
     seeds, samples, size = _seeds(settings), settings.get("samples"), settings.get("batch_size")
     chosen = None if samples is None else {name: tuple(indices) for name, indices in samples.items()}
     model_args = parse_arguments(settings.get("model_args"), "--model_args")
@@ -194,7 +194,7 @@ def _check_model_settings(settings: ModelSettings) -> None:
 
 
 def _like(tool: str | None) -> str | None:
-    """The profile of a run: the tool's name, or the whole path of the user's own, so that it is found again."""
+    """The profile of a run: the tool's name, or the absolute path of a user's file, so that it can be found again."""
     if tool is None:
         return None
     profile = find_profile(tool)
@@ -202,7 +202,7 @@ def _like(tool: str | None) -> str | None:
 
 
 def _style(style: str | None, rotates: bool) -> str | None:
-    """The prompt style of a run; a wrong one is an error before anything is read."""
+    """The prompt style of a run; an invalid one is an error before anything is read."""
     if style in (None, OWN):
         if rotates:
             found, expected = "a task's own prompt cannot be turned", "a style that lists the choices: --style letters"
@@ -213,7 +213,7 @@ def _style(style: str | None, rotates: bool) -> str | None:
 
 
 def _sampler(name: str | None) -> str | None:
-    """The few-shot sampler of a run; a wrong one is an error before anything is read."""
+    """The few-shot sampler of a run; an unknown one is an error before anything is read."""
     fault = sampler_fault(name, "--fewshot_sampler") if name is not None else None
     if fault is not None:
         raise UserError(fault)
@@ -221,13 +221,13 @@ def _sampler(name: str | None) -> str | None:
 
 
 def _scoring(settings: Settings) -> dict[str, Any]:
-    """Scoring overrides of the run; empty where it names neither metrics nor a scoring file."""
+    """Scoring overrides of the run; empty if it names neither metrics nor a scoring file."""
     metrics, scoring = settings.get("metrics"), settings.get("scoring")
     return {} if metrics is None and scoring is None else scoring_changes(metrics, scoring)
 
 
 def _prompts(place: str | Path | None) -> str | None:
-    """The whole path of the templates of a run, so that they are found again."""
+    """The absolute path of the templates of a run, so that they can be found again."""
     if place in (None, ALL_PROMPTS):
         return ALL_PROMPTS if place else None
     found = Path(str(place)).expanduser()
@@ -239,7 +239,7 @@ def _prompts(place: str | Path | None) -> str | None:
 
 
 def _axes(settings: Settings, seeds: Seeds) -> VariationAxes:
-    """What a run varies. So many seeds are those from the run's own upwards."""
+    """What a run varies. A number of seeds means consecutive seeds from the run's own upwards."""
     given, orders, draws = settings.get("fewshot_seeds"), settings.get("orders"), settings.get("draws")
     listed = () if given is None else given
     if isinstance(listed, int):
@@ -291,7 +291,7 @@ def _check_numbers(settings: Settings) -> None:
 
 
 def _check_subsampling(settings: Settings) -> None:
-    """Refuses random samples and rules of early stopping that do not go together."""
+    """Rejects conflicting settings of random samples and early stopping."""
     seed = settings.get("sample_seed")
     given = SubsamplingOptions(
         settings.get("sample"),
@@ -318,7 +318,7 @@ def _check_subsampling(settings: Settings) -> None:
     if given.until_se is not None and given.until_decided is not None:
         faults.append(Fault("--until_se", "is given together with --until_decided", "one of the two"))
     if given.reference is not None and (given.sample is None or given.may_stop_early):
-        found = "helps where a fixed random sample is asked, and its interval would not hold after stopping"
+        found = "needs a fixed random sample, and its interval would not hold after stopping"
         faults.append(Fault("--reference", found, "--sample N, without --until_se and --until_decided"))
     if faults:
         raise UserError(*faults)
@@ -338,7 +338,7 @@ def _chat(settings: Settings) -> dict[str, Any]:
 
 
 def fit_spec_of(settings: Settings) -> FitSpec | None:
-    """How a run trains its model first; None for no training."""
+    """How a run trains its model before evaluation; None for no training."""
     wanted = training_settings(settings.get("finetune"))
     return None if wanted is None else parse_fit_spec(wanted, "")
 
@@ -385,7 +385,7 @@ def split_tasks(tasks: Tasks) -> list[str | Task]:
 
 
 def names_and_objects(tasks: Tasks) -> tuple[list[str], list[Task]]:
-    """Names and task objects, apart."""
+    """Names and task objects, separately."""
     wanted = split_tasks(tasks)
     return [item for item in wanted if isinstance(item, str)], [item for item in wanted if not isinstance(item, str)]
 
@@ -400,7 +400,7 @@ def task_objects(tasks: Tasks, function: str) -> list[Task]:
 
 
 def refuse_early_stopping(settings: Settings) -> None:
-    """Rejects early stopping where models are compared on the same documents."""
+    """Rejects early stopping if models are compared on the same documents."""
     names = [name for name in ("until_se", "until_decided", "reference") if settings.get(name) is not None]
     if names:
         found = "does not work where several models are evaluated on the same documents"

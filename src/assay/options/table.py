@@ -393,7 +393,7 @@ def setting_options() -> dict[str, Option]:
     return rows_of(Settings)
 
 
-# A setting of training → what the value is, its metavar, and the default in words where it is not a fixed value.
+# A setting of training → what the value is, its metavar, and the default in words if it is not a fixed value.
 _TRAINING_ROWS = {
     "epochs": ("passes over the training examples", "N", ""),
     "max_steps": ("maximum number of optimizer steps", "N", "as many as the epochs have"),

@@ -1,7 +1,7 @@
 """The catalog: which tasks, groups and tags exist, and which file defines each.
 
 Takes folders of task files (the shipped library first) and plugins, gives an index by name. A file that cannot be read
-is listed with its fault. What large folders define is cached between runs: a file is read again only when its
+is listed with its fault. The index of a large folder is cached between runs: a file is read again only if its
 time or size, or those of a file it includes, have changed.
 """
 
@@ -54,7 +54,7 @@ class TaskEntry:
 
     @property
     def path(self) -> Path | None:
-        """The defining file as a path; made when asked for, as there may be many thousand entries."""
+        """The defining file as a path; created on access, as there may be many thousand entries."""
         return None if self.file is None else Path(self.file)
 
 
@@ -70,7 +70,7 @@ class Catalog:
 
     Args:
         include_path: the user's folders.
-        cache_folder: folder that caches what was read; None to read everything again.
+        cache_folder: folder of the cached indexes; None to read everything again.
     """
 
     def __init__(self, include_path: Sequence[str | Path] = (), cache_folder: Path | None = None) -> None:
@@ -127,7 +127,7 @@ def _add_root(index: _Index, root: Path, cache_folder: Path | None) -> None:
     index.entries.update(found)
     for tag, members in tagged.items():
         earlier_kind = index.entries[tag].kind if tag in index.entries else None
-        if earlier_kind == "tag":  # lm-eval's rule: the later folder's tag stands for its own tasks alone
+        if earlier_kind == "tag":  # lm-eval's rule: the later folder's tag covers its own tasks only
             index.shadowed.append(f'the tag "{tag}" of {root} replaces the earlier one')
         if earlier_kind in (None, "tag"):
             index.entries[tag] = TaskEntry(tag, "tag", members=tuple(sorted(members)))
@@ -135,8 +135,8 @@ def _add_root(index: _Index, root: Path, cache_folder: Path | None) -> None:
 
 # The files of a folder
 
-# What is cached of a file: time, size, the files it includes, and what it defines (name, kind, output type, tags,
-# members), None for a file that only serves as an include. Plain lists, as they come out of JSON.
+# Cached data of a file: time, size, the files it includes, and what it defines (name, kind, output type, tags,
+# members), None for a file that only serves as an include. Plain lists, as in JSON.
 Row = list[Any]
 
 
@@ -167,7 +167,7 @@ def task_files(root: str) -> Iterator[str]:
 
 
 def _stamp(path: str) -> list[int] | None:
-    """A file's time and size; None when it is not there."""
+    """A file's time and size; None if it does not exist."""
     try:
         stat = os.stat(path)  # noqa: PTH116
     except OSError:
@@ -176,7 +176,7 @@ def _stamp(path: str) -> list[int] | None:
 
 
 def _rows(paths: Iterable[str], known: Mapping[str, Row], changed: set[str]) -> tuple[dict[str, Row], list[Fault]]:
-    """A row per file: the known one where nothing has changed, else a new one."""
+    """A row per file: the cached one if nothing has changed, else a new one."""
     reader = TopLevelKeyReader()
     rows: dict[str, Row] = {}
     faults: list[Fault] = []

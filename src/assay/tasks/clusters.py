@@ -1,7 +1,7 @@
-"""Clusters of a task's documents: those on one passage, variants of one item.
+"""Clusters of a task's documents: questions on one passage, variants of one item.
 
 Takes the column or template that a task's key `cluster` or the run names, gives a reader of a document's cluster.
-Where nobody names one, a column of texts or ids that several documents share tells it as well.
+`auto` looks for a column of texts or ids that several documents share.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from assay.core.specs import TaskCard
 from assay.tasks.lm_eval.build.fields import text_reader
 
 CLUSTER_KEY = "cluster"
-# In the place of a column: the task's own word, else the column found in its documents.
+# Instead of a column: the task's own key `cluster`, else the column found in its documents.
 AUTO = "auto"
 _TEMPLATE_MARKS = ("{{", "{%")
-# A passage has so many characters on average; names of subjects, sources and labels are shorter.
+# Minimum mean length of passages in characters; names of subjects, sources and labels are shorter.
 _PASSAGE = 40
-# Least share of documents that share theirs, and largest share with the same one: an instruction is not a passage.
+# Minimum fraction of documents that share a value, and maximum fraction with the same one, as an instruction has.
 _SHARED, _LARGEST = 0.3, 0.2
 _FEW_DOCUMENTS = 20
-# Values that name no group: null, the empty text, both booleans.
+# Number of values that name no group: null, the empty text, both booleans.
 _NO_GROUPS = 4
-# Documents that share an id are so many at most on average: a subject or a label has more.
+# Maximum mean number of documents per id: a subject or a label has more.
 _LARGEST_MEAN = 50
-# Names of columns that hold ids of what documents are about.
+# Names of columns with ids of passages, articles, conversations and the like.
 _ID_NAME = re.compile(
     r"(?:^|[_\-. ])(?:id|idx|uid|uuid|guid|pid|docid|group|cluster|passage|paragraph|document|doc|article|story|title"
     r"|page|chapter|section|dialogue|dialog|conversation|thread|context|video|image|table|family|template)s?$|(?-i:[a-z]I[dD]$)",
@@ -44,12 +44,12 @@ def cluster_reader(
 ) -> Callable[[Document], str] | None:
     """Reader of a document's cluster; None if the documents of the task are independent.
 
-    A document without a value is a cluster of its own.
+    A document without a value forms its own cluster.
 
     Args:
-        card: the task's, whose definition may name its clusters.
-        documents: its documents; the first tells the columns.
-        wanted: what the run names, which comes before the task's own word; `auto` comes after it.
+        card: card of the task, whose definition may name its clusters.
+        documents: its documents; the columns are those of the first.
+        wanted: column or template of the run, which overrides the task's own key; `auto` does not.
     """
     own = card.config.get(CLUSTER_KEY)
     is_own = wanted is None or (wanted == AUTO and own is not None)
@@ -66,10 +66,10 @@ def cluster_reader(
 
 
 def shared_column(documents: Sequence[Document]) -> str | None:
-    """The column that says which documents belong together, such as a passage or its id; None where there is none.
+    """The column that shows which documents belong together, such as a passage or its id; None if there is none.
 
-    Columns of texts come before those of ids, which are known by their names, or by numbers in blocks of rows. Of
-    several it is the one with the fewest values: questions on one passage may share the question, too.
+    Columns of texts come before columns of ids, which are recognized by name, or by numbers in blocks of rows. Among
+    several, the one with the fewest values wins: documents on one passage may also share the question.
     """
     if len(documents) < _FEW_DOCUMENTS:
         return None
@@ -92,12 +92,12 @@ def group_value(value: Any) -> str | int | None:
 
 
 def _are_passages(values: Sequence[Any]) -> bool:
-    some = values[:: max(1, len(values) // 100)]  # enough to tell names from passages
+    some = values[:: max(1, len(values) // 100)]  # enough to distinguish names from passages
     return sum(len(text) for text in some if isinstance(text, str)) >= _PASSAGE * len(some)
 
 
 def _are_ids(column: str, values: Sequence[Any], documents: Sequence[Document]) -> bool:
-    """Whether short values name groups of documents, not a property that documents happen to share, as a label is."""
+    """Whether short values name groups of documents, not a property that documents happen to share, such as a label."""
     if _ID_NAME.search(column):
         return True
     by_place = [
@@ -118,9 +118,9 @@ def _groups(values: Sequence[Any]) -> int:
     """Number of different values in a column; 0 if few documents share one, or many share the same."""
     try:
         every: Counter[Any] = Counter(values)
-    except TypeError:  # lists and the like among them
+    except TypeError:  # unhashable values, such as lists
         every = Counter(value for value in values if group_value(value) is not None)
-    most = (1 - _SHARED / 2) * len(values)  # so many different ones leave too few shared
+    most = (1 - _SHARED / 2) * len(values)  # more distinct values than this leave too few shared
     if len(every) > most + _NO_GROUPS:
         return 0
     counts = {value: count for value, count in every.items() if group_value(value) is not None}
@@ -132,7 +132,7 @@ def _groups(values: Sequence[Any]) -> int:
 
 
 def _whole(fields: Mapping[str, Any], columns: Sequence[str]) -> Mapping[str, Any]:
-    """A document's fields; a column that only this one lacks is empty."""
+    """A document's fields; a column that it lacks is None."""
     return fields if fields.keys() >= set(columns) else {**dict.fromkeys(columns), **fields}
 
 

@@ -1,8 +1,8 @@
 """Few-shot samplers: which examples precede a document, as a pure function of seed and document index.
 
-lm-eval draws with one generator per task that walks over the documents in order. The draws here are the
-same, but they are kept by place, so that neither a limit nor a resumed or shuffled run changes them.
-docs/fewshot.md has the formula of every sampler.
+lm-eval draws from one generator per task, document by document in order. The draws here are the
+same, but stored by document index, so that neither a limit nor a resumed or shuffled run changes them.
+docs/fewshot.md gives the formula of every sampler.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from assay.core.errors import DataError, Fault, did_you_mean
 from assay.core.plural import plural, verb
 
 Row = Mapping[str, Any]
-# The right answer of a row as text; None where it has none.
+# The right answer of a row as text; None if it has none.
 FewshotLabel = Callable[[Row], "str | None"]
 _WORDS_AT_ONCE = 4096
 
@@ -33,7 +33,7 @@ DEFAULT, FIRST, FIXED, PER_DOCUMENT, CATWALK, BALANCED = SAMPLERS = (
     "catwalk",
     "balanced",
 )
-# lm-eval's, which in task files keep its rule of when a document may be its own example.
+# Samplers of lm-eval; in task files, its rule decides whether a document may be its own example.
 LM_EVAL_SAMPLERS = (DEFAULT, FIRST)
 
 
@@ -48,7 +48,7 @@ class Sampler(Protocol):
     """Chooses examples."""
 
     def places(self, document_id: int) -> tuple[int, ...]:
-        """Places in the pool of the examples for a document, in prompt order."""
+        """Pool indices of the examples for a document, in prompt order."""
         ...
 
 
@@ -58,11 +58,11 @@ class SamplerSettings:
 
     Attributes:
         count: examples per document.
-        seed: start of the random stream; None for one that nobody knows.
-        excluded: the document at a place, when it must not be its own example; None when it may.
+        seed: seed of the random generator; None for a nondeterministic one.
+        excluded: index → document that must not be its own example; None if it may be.
         where: the task, for errors.
-        document: the document at a place, whether or not it must be kept out.
-        order: places of the documents that lm-eval's stream walks over; None for all, from the first on.
+        document: index → document, whether or not it must be excluded.
+        order: indices of the documents that lm-eval draws for, in order; None for all, from the first on.
     """
 
     count: int
@@ -98,10 +98,10 @@ class RandomSampler:
     Args:
         pool: the rows to draw from.
         count: examples per document.
-        seed: start of the random stream.
-        excluded: the document at a place, when it must not be its own example; None when it may.
+        seed: seed of the random generator.
+        excluded: index → document that must not be its own example; None if it may be.
         where: the task, for errors.
-        order: places of the documents that the stream walks over; None for all, from the first on.
+        order: indices of the documents to draw for, in order; None for all, from the first on.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class RandomSampler:
         self._random = random.Random(seed)
         self._order = order
         self._sample: Callable[[], list[int]] | None = None
-        # All draws in one row: as tuples of numbers they would take ten times the memory.
+        # All draws in one flat array: tuples of integers would take ten times the memory.
         self._drawn = array("I")
         self._steps = 0
 
@@ -144,10 +144,10 @@ class RandomSampler:
 
 
 def _draw_others(generator: random.Random, pool: Sequence[Row], count: int, document: Row, where: str) -> list[int]:
-    """Places of rows that are not the document: one more is drawn, and copies of the document are passed over.
+    """Indices of rows that are not the document: draws one more than needed and skips copies of the document.
 
     Args:
-        generator: where the draws come from.
+        generator: random generator to draw from.
         pool: the rows to draw from, more than `count`.
         count: how many.
         document: the row to leave out.
@@ -164,16 +164,16 @@ def _draw_others(generator: random.Random, pool: Sequence[Row], count: int, docu
 
 
 def repeated_sample(generator: random.Random, size: int, count: int) -> Callable[[], list[int]]:
-    """A function that gives what `generator.sample(range(size), count)` gives, call after call.
+    """A function that returns the same as `generator.sample(range(size), count)`, call after call.
 
-    It takes many words at a time from the generator, which nothing else may use from then on. Where Python would
-    draw in another way, as it does for small pools, it calls Python.
+    It takes many words at a time from the generator, which nothing else may use from then on. If Python draws by
+    another algorithm, as it does for small pools, the function calls Python.
     """
 
     def plain() -> list[int]:
         return generator.sample(range(size), count)
 
-    # Below this size Python keeps a list of what is left, and draws from ever fewer.
+    # Below this size Python draws from a shrinking list of the remaining items.
     if size <= 21 + (4 ** math.ceil(math.log(count * 3, 4)) if count > 5 else 0) or size.bit_length() > 32:
         return plain
     state = generator.getstate()
@@ -182,7 +182,7 @@ def repeated_sample(generator: random.Random, size: int, count: int) -> Callable
     trial = random.Random()
     trial.setstate(state)
     fast = _fast_sample(trial, size, count)
-    # Python promises no stream for `sample`. One that draws in another way is found out here.
+    # Python does not guarantee the stream of `sample`; a different algorithm is detected here.
     return _fast_sample(generator, size, count) if [fast() for _ in range(3)] == expected else plain
 
 
@@ -191,7 +191,7 @@ def _fast_sample(generator: random.Random, size: int, count: int) -> Callable[[]
 
     def sample() -> list[int]:
         drawn = list(islice(numbers, count))
-        if len(set(drawn)) < count:  # what was drawn before is passed over
+        if len(set(drawn)) < count:  # skips repeated numbers
             distinct = dict.fromkeys(drawn)
             while len(distinct) < count:
                 distinct[next(numbers)] = None
@@ -212,7 +212,7 @@ def _numbers_below(generator: random.Random, size: int) -> Iterator[list[int]]:
 
 
 class FirstSampler:
-    """Takes the first rows of the pool, without copies of the document where that is asked for."""
+    """Takes the first rows of the pool, without copies of the document if `excluded` is given."""
 
     def __init__(self, pool: Sequence[Row], count: int, excluded: Callable[[int], Row] | None, where: str) -> None:
         self._pool = pool
@@ -234,7 +234,7 @@ class FirstSampler:
 
 
 class ListedSampler:
-    """The same rows before every document, in the order in which they are listed."""
+    """The same rows before every document, in the listed order."""
 
     def __init__(self, listed: Sequence[int]) -> None:
         self._listed = tuple(listed)
@@ -244,16 +244,16 @@ class ListedSampler:
 
 
 class SeededSampler:
-    """Draws with a generator of its own for every document, so that no document's examples depend on others.
+    """Draws with a separate generator for every document, so that no document's examples depend on others.
 
-    With the document's place as seed this is what Catwalk does by default, with one seed for all what it does with a
-    seed that it is given: `Random(seed).sample(pool, count + 1)`, without the document, and of these the first.
+    With the document's index as seed, this is Catwalk's default; with one seed for all, its behaviour with an explicit
+    seed: `Random(seed).sample(pool, count + 1)`, without the document, and of these the first `count`.
 
     Args:
         pool: the rows to draw from.
         count: examples per document.
-        seed: the seed of a document, by its place.
-        excluded: the document at a place, when it must not be its own example; None when it may.
+        seed: index of a document → its seed.
+        excluded: index → document that must not be its own example; None if it may be.
         where: the task, for errors.
     """
 
@@ -273,7 +273,7 @@ class SeededSampler:
 
     def places(self, document_id: int) -> tuple[int, ...]:
         size, count = len(self._pool), self._count
-        # A pool of just as many rows will do where no document is to be left out.
+        # A pool of exactly as many rows is enough if no document is excluded.
         spare = 0 if self._excluded is None and size == count else 1
         if size < count + spare:
             raise too_few_examples(self._where, count, size, spare)
@@ -286,15 +286,15 @@ class SeededSampler:
 class BalancedSampler:
     """One example of every right answer in turn, the most frequent answers first: HELM's rule.
 
-    The same examples stand before every document but those that would be their own. Answers of the same frequency are
+    Every document has the same examples, unless it is one of them itself. Answers of the same frequency are
     shuffled; an answer's rows are drawn without replacement; rows without an answer come last.
 
     Args:
         pool: the rows to draw from.
-        label: the right answer of a row; None where it has none.
+        label: the right answer of a row; None if it has none.
         count: examples per document.
-        seed: start of the random stream: HELM's trial index.
-        excluded: the document at a place, when it must not be its own example; None when it may.
+        seed: seed of the random generator: HELM's trial index.
+        excluded: index → document that must not be its own example; None if it may be.
         where: the task, for errors.
     """
 
@@ -342,7 +342,7 @@ class BalancedSampler:
 
 
 def _by_frequency(rows: Mapping[str, Sequence[int]], generator: random.Random) -> list[str]:
-    """Labels, the most frequent first; those of one frequency, in the order of their texts, are shuffled."""
+    """Labels, the most frequent first; labels of equal frequency are sorted by text, then shuffled."""
     order: list[str] = []
     for size in sorted({len(places) for places in rows.values()}, reverse=True):
         labels = sorted(label for label, places in rows.items() if len(places) == size)
@@ -352,14 +352,14 @@ def _by_frequency(rows: Mapping[str, Sequence[int]], generator: random.Random) -
 
 
 class CodeSampler:
-    """Examples as a sampler class of task code chooses them.
+    """Examples that a sampler class of task code chooses.
 
     Args:
         make: the class, with lm-eval's constructor.
-        pool: the rows to choose from; rows that the class makes itself are added to it.
+        pool: the rows to choose from; rows that the class creates itself are added to it.
         count: examples per document.
-        seed: start of the random stream.
-        excluded: the document at a place, when it is handed to the sampler; None when not.
+        seed: seed of the random generator.
+        excluded: index → document to pass to the sampler; None to pass none.
         where: the task, for errors.
     """
 
@@ -397,7 +397,7 @@ class CodeSampler:
 
 
 def too_few_examples(where: str, wanted: int, size: int, spare: int = 0) -> DataError:
-    """Error for a pool with fewer rows than the examples needed, and one to spare for the document."""
+    """Error for a pool with fewer rows than the examples need, including a spare one for the document."""
     reserve = " and one to spare" if spare else ""
     needed = f"{plural(wanted, 'few-shot example')}{reserve} {verb(wanted + spare, 'is', 'are')} needed"
     return DataError(

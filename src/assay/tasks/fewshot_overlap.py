@@ -1,7 +1,7 @@
-"""Documents that are drawn among their own few-shot examples: found by content, replaced, counted.
+"""Documents that are drawn as their own few-shot examples: detected by content, replaced, counted.
 
-Takes any sampler and the documents, gives a sampler that shows another example in place of the document. Documents
-that are not drawn for themselves keep exactly the examples of the sampler.
+Takes any sampler and the documents, gives a sampler that shows another example in place of the document. All other
+documents have exactly the examples of the original sampler.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from assay.core.errors import DataError, Fault
 from assay.core.plural import plural, verb
 from assay.tasks.fewshot import Row, Sampler, SamplerSettings
 
-# Notes of an instance: its prompt shows the document with its answer; another example stands in its place.
+# Notes of an instance: its prompt shows the document with its answer; another example replaces the document.
 SHOWN, REPLACED = "own_example_shown", "own_example_replaced"
 
 
@@ -29,15 +29,15 @@ def is_same(row: Any, document: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LeakPolicy:
-    """Policy for a document that is drawn among its own examples.
+    """Policy for a document that is drawn as its own example.
 
     Attributes:
         replaces: whether another example is shown in its place; lm-eval shows the document.
-        is_own_split: whether the pool is the evaluated split. Then too few other rows are an error, as for every
-            sampler. A list of chosen examples without a spare one is shown as it is, and counted.
-        in_order: whether the next row of the pool replaces it, and not a random one.
-        by_place: whether the row at the document's own place is the document too, whatever its content: the same
-            split, made by other code for the examples.
+        is_own_split: whether the pool is the evaluated split. If so, too few other rows are an error, as for every
+            sampler. Otherwise a pool without a spare row is shown unchanged, and counted.
+        in_order: whether the next row of the pool replaces it, rather than a random one.
+        by_index: whether the row at the document's own index also counts as the document, whatever its content: the
+            same split, processed by other code for the examples.
     """
 
     replaces: bool
@@ -50,13 +50,13 @@ class CheckedSampler:
     """Examples of another sampler, without the document itself.
 
     The replacement comes from the rows that were not drawn: the next one for a sampler that takes the first rows,
-    else `Random(f"{seed}:{place}").sample(others, missing)`. It stands behind the examples that stay.
+    else `Random(f"{seed}:{index}").sample(others, missing)`. It comes after the remaining examples.
 
     Args:
-        inner: draws the examples.
+        inner: sampler of the examples.
         pool: the rows that it draws from.
-        drawing: what it draws by.
-        leaks: what becomes of a document that is drawn for itself.
+        settings: its settings.
+        leak_policy: policy for a document that is drawn as its own example.
     """
 
     def __init__(self, inner: Sampler, pool: Sequence[Row], settings: SamplerSettings, leak_policy: LeakPolicy) -> None:
@@ -65,7 +65,7 @@ class CheckedSampler:
         self._settings = settings
         self._leak_policy = leak_policy
         self._seed = random.SystemRandom().getrandbits(32) if settings.seed is None else settings.seed
-        # A document's examples are asked for several times in a row.
+        # A document's examples are requested several times in succession.
         self._last: tuple[int, tuple[int, ...], tuple[str, ...]] = (-1, (), ())
 
     def places(self, document_id: int) -> tuple[int, ...]:
@@ -85,7 +85,7 @@ class CheckedSampler:
         return self._last
 
     def _is_among(self, document_id: int, drawn: tuple[int, ...]) -> bool:
-        """Whether a document is drawn for itself. Asked for every document, so the rows are compared at once."""
+        """Whether a document is drawn as its own example. Compares all rows in one step, for speed."""
         if self._leak_policy.by_index and document_id in drawn:
             return True
         document, rows = self._settings.document(document_id), [self._pool[index] for index in drawn]
@@ -111,7 +111,7 @@ class CheckedSampler:
 
 
 def _too_few(settings: SamplerSettings, size: int) -> DataError:
-    """The error for a split with too few rows beside the document."""
+    """The error for a split with too few rows besides the document."""
     needed = f"{plural(settings.count, 'few-shot example')} {verb(settings.count, 'is', 'are')} needed"
     found = f"{needed}, but the split has {plural(size, 'row')} besides the document itself"
     advice = "Lower --num_fewshot or name a larger fewshot_split; --like lm-eval shows the document among its examples"
@@ -121,14 +121,14 @@ def _too_few(settings: SamplerSettings, size: int) -> DataError:
 def other_indices(
     pool: Sequence[Row], drawn: Sequence[int], document: Row, count: int, rng: random.Random | None
 ) -> list[int] | None:
-    """Places of rows that were not drawn and are not the document; None where there are too few.
+    """Indices of rows that were not drawn and are not the document; None if there are too few.
 
     Args:
         pool: the rows.
-        drawn: places that are taken.
+        drawn: indices that are taken.
         document: the document.
         count: how many rows.
-        chance: draws them; None for the first ones.
+        rng: random generator that draws them; None for the first ones.
     """
     taken = set(drawn)
     free = [index for index, row in enumerate(pool) if index not in taken and not is_same(row, document)]

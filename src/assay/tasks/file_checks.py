@@ -1,10 +1,10 @@
 """Checks task files without their data: every fault of every file at once.
 
-Takes files or folders, gives how many files were looked at and all their faults, each with file, line and key. Where
+Takes files or folders, gives the number of checked files and all their faults, each with file, line and key. If
 code may run, every task and group is also built, code included.
 
-A check is stricter than a run. A run refuses what cannot work. A check also tells slips: what lm-eval accepts and its
-own tree contains, but nobody means, such as a key given twice or `high_is_better` among a metric's settings.
+A check is stricter than a run. A run rejects what cannot work. A check also reports mistakes that lm-eval accepts and
+its own tree contains, such as a key given twice or `high_is_better` among a metric's settings.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from assay.tasks.lm_eval.variants.prompt_variants import templates_path
 from assay.tasks.promptsource import read_templates
 from assay.tasks.selection import select_tasks
 
-# Keys that the reader itself understands, and what becomes of every other one.
+# Keys that the reader itself understands, and what happens to every other key.
 _METRIC_KEYS = ("metric", "aggregation", "higher_is_better", "hf_evaluate"), "goes to the metric as it is"
 _GENERATION_KEYS = tuple(GENERATION_KEYS), "goes to the model as it is"
 _PIPELINE_KEYS = ("name", "filter"), "is ignored"
-# How alike a key and one of these must be to be a slip: `average` is no `aggregation`.
+# Minimum similarity of a misspelled key to one of these: `average` is not `aggregation`.
 _ALIKE = 0.75
 
 
@@ -64,9 +64,9 @@ def check_paths(
 
     Args:
         paths: task files, or folders of them.
-        names: metrics, filters and aggregations that there are.
-        columns: columns of a sample document, to find names in templates that it lacks; None for no such check.
-        catalog: the index over their folders; made here when None.
+        names: known metrics, filters and aggregations.
+        columns: columns of a sample document, to find names in templates that it lacks; None to skip this check.
+        catalog: the index over their folders; created here if None.
     """
     files = [file for path in paths for file in _expanded(path)]
     catalog = Catalog(folders_of(paths)) if catalog is None else catalog
@@ -91,7 +91,7 @@ def check_paths(
 
 
 def _line(fault: Fault) -> tuple[str, int]:
-    """File and line of a fault. What a file lacks comes last."""
+    """File and line of a fault. Faults without a line come last in their file."""
     match = re.match(r"(.*?):(\d+)(  |$)", fault.where)
     return (match[1], int(match[2])) if match else (fault.where.partition("  ")[0], sys.maxsize)
 
@@ -130,7 +130,7 @@ def _template_faults(path: Path) -> list[Fault]:
 
 
 def _named_template_faults(file: TaskFile) -> list[Fault]:
-    """The same for the file that a task names."""
+    """Faults of the template file that a task names."""
     if not isinstance(file.data.get("prompts"), str):
         return []
     try:
@@ -140,7 +140,7 @@ def _named_template_faults(file: TaskFile) -> list[Fault]:
 
 
 def _misspelt_keys(file: TaskFile) -> Iterator[Fault]:
-    """Keys that code would get, but that are surely a misspelt key of the dialect."""
+    """Keys that would be passed on, but are almost certainly misspelled keys of the dialect."""
     generation = file.data.get("generation_kwargs")
     places: list[tuple[tuple[Any, ...], Any, tuple[tuple[str, ...], str]]] = [
         (("generation_kwargs",), generation, _GENERATION_KEYS)
@@ -217,7 +217,7 @@ def _unknown_names(file: TaskFile, catalog: Catalog) -> list[Fault]:
 
 
 def _member_path(start: str, goal: str, entries: Mapping[str, TaskEntry]) -> tuple[str, ...]:
-    """Names from one group down to another through its members; empty when there is no way."""
+    """Names from one group down to another through its members; empty if there is no path."""
     waiting: list[tuple[str, ...]] = [(start,)]
     seen: set[str] = set()
     while waiting:
@@ -232,13 +232,13 @@ def _member_path(start: str, goal: str, entries: Mapping[str, TaskEntry]) -> tup
 
 
 def _is_inline(group: GroupDefinition, member: Member) -> bool:
-    """Whether a member is defined in place; what the group says to all its members counts too."""
+    """Whether a member is defined inline, including by the keys that the group gives all its members."""
     if member.is_group:
         return "task" in member.changes.data
     return "dataset_path" in member.changes.data or "dataset_path" in group.changes.data
 
 
-# Building what the files define
+# Building tasks and groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,12 +264,12 @@ class LoadReport:
 
 
 def load_everything(paths: Sequence[Path], catalog: Catalog, names: KnownNames, code: CodeLoader) -> LoadReport:
-    """Builds what the files below some paths define.
+    """Builds the tasks and groups that the files below some paths define.
 
     Args:
         paths: files and folders.
         catalog: the index that holds them.
-        names: metrics, filters and aggregations that there are.
+        names: known metrics, filters and aggregations.
         code: imports the code that they name.
     """
     roots = [path.resolve() for path in paths]

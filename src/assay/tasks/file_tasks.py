@@ -1,7 +1,7 @@
-"""From a task file to its tasks: check, define, then expand by the transforms that the run asks for.
+"""From a task file to its tasks: check, define, then expand by the transforms of the run.
 
-A transform takes a definition and gives one or more: the task in a style, with other metrics, at every level of what
-the run varies. A profile's variants come first; each brings its own style and metrics.
+A transform maps a definition to one or more: the task in a style, with other metrics, at every level of what
+the run varies. A profile's variants come first; each has its own style and metrics.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FileSettings:
     """Settings of a run that apply to all task files.
 
     Attributes:
-        options: what the run changes about tasks.
+        options: changes that the run makes to tasks.
         names: known metrics, filters and aggregations.
         code: imports the Python code that task files name.
         profile: the conventions of the tool that the run follows; None for those of the task files.
@@ -59,7 +59,7 @@ class FileTasks:
         tasks: its tasks.
         errors: its faults.
         refused: Python code that it names and that may not run.
-        profiled: its definitions as the run's profile puts them, before the run's own variation.
+        profiled: its definitions in the run's profile, before the run's own variation.
     """
 
     tasks: tuple[Task, ...] = ()
@@ -69,7 +69,7 @@ class FileTasks:
 
 
 def file_tasks(file: TaskFile, wording: Wording, settings: FileSettings) -> FileTasks:
-    """The tasks that a run makes of a task file: one, or one per prompt, profile variant and level of an axis."""
+    """The tasks that a run creates from a task file: one, or one per prompt, profile variant and level of an axis."""
     try:
         file = _with_prompts(file, settings.options)
         named = [(file, keys, reference) for keys, reference in references(file.data)]
@@ -100,7 +100,7 @@ def expand(definitions: Sequence[TaskDefinition], transforms: Sequence[Transform
 
 
 def transforms(wording: Wording, settings: FileSettings) -> list[Transform]:
-    """The transforms that a run asks for, in order. A profile has put a task in a style, with its metrics, already."""
+    """The transforms of a run, in order. A profile has already set a task's style and metrics."""
     options, metrics = settings.options, settings.names.metrics
     found: list[Transform] = []
     if settings.profile is None:
@@ -113,14 +113,14 @@ def transforms(wording: Wording, settings: FileSettings) -> list[Transform]:
 
 
 def _with_style(definition: TaskDefinition, style: Style | None) -> TaskDefinition:
-    """The definition in the run's style, or in the prompt that follows from its format where its file has none."""
+    """The definition in the run's style, or with the default prompt of its format if its file has none."""
     return definition if style is None and definition.has_prompt else in_style(definition, style)
 
 
 def _in_profile(
     definitions: Sequence[TaskDefinition], wording: Wording, settings: FileSettings
 ) -> tuple[Profiled, ...]:
-    """The definitions in the variants of the run's profile; none where it follows none."""
+    """The definitions in the variants of the run's profile; empty if the run has none."""
     if settings.profile is None:
         return ()
     overrides = ProfileOverrides(settings.options, wording.is_chosen, wording.style)
@@ -149,7 +149,7 @@ def _check(file: TaskFile, settings: FileSettings) -> list[Fault]:
 
 
 def _define(file: TaskFile, bound: Mapping[str, Any], wording: Wording, settings: FileSettings) -> list[TaskDefinition]:
-    """The definition of a file; one per prompt where it has several."""
+    """The definition of a file; one per prompt if it has several."""
 
     def defined(task: TaskFile) -> TaskDefinition:
         changed = {key: value for key, value in task.data.items() if file.data.get(key) is not value}
@@ -162,12 +162,12 @@ def _define(file: TaskFile, bound: Mapping[str, Any], wording: Wording, settings
         _check_one_wording(file, wording, settings.profile)
         return definitions
     if wording.prompt is not None:
-        find_style(wording.prompt)  # raises: the task has no prompts, so the name behind the @ must be a style
+        find_style(wording.prompt)  # raises: the task has no prompts, so the name after the @ must be a style
     return [defined(file)]
 
 
 def _check_one_wording(file: TaskFile, wording: Wording, profile: Profile | None) -> None:
-    """Refuses prompts together with a style or profile, which word the question too."""
+    """Rejects prompts together with a style or profile, which also determine the wording."""
     has_rules = profile is not None and profile.has_rules
     other = "a prompt style" if wording.style is not None else "a profile" if has_rules else ""
     if other:
@@ -178,7 +178,7 @@ def _check_one_wording(file: TaskFile, wording: Wording, profile: Profile | None
 
 
 def _with_table_names(data: Mapping[str, Any], shim: Shim) -> Mapping[str, Any]:
-    """A task file's mapping in which filters that code has registered are themselves, and our aggregations names."""
+    """A task file's mapping with registered filters instead of their names, and names instead of our aggregations."""
     changed = dict(data)
     if shim.filters and isinstance(data.get("filter_list"), list):
         changed["filter_list"] = [

@@ -1,4 +1,4 @@
-"""Tasks for a model with a classifier head: one request per document, made of its format instead of a prompt.
+"""Tasks for a model with a classifier head: one request per document, built from its format instead of a prompt.
 
 Takes a task whose documents have a format, gives a task that builds requests for heads and scores their answers.
 """
@@ -18,14 +18,14 @@ from assay.core.requests import ChoiceSelection, Classification, Instance, Reque
 from assay.core.specs import MetricSpec, Scoring, TaskCard
 from assay.core.training import TrainingExample
 
-# The key of a task's recorded definition that says which requests a head answered.
+# Key of a task's recorded definition: the kind of requests that a head answered.
 HEAD_KEY = "head"
-# The shapes of what heads answer, in the scoring room's words.
+# The output types of heads' answers, as named in scoring.
 _SCORES, _TEXT = "label_scores", "generate_until"
 _NAMES = {
     LabelledText: "texts with classes",
     MultipleChoice: "multiple-choice questions",
-    SpanQuestion: "questions whose answer stands in a text",
+    SpanQuestion: "questions answered by a span of a text",
     TextToText: "texts to be turned into others",
 }
 _SQUAD = ("squad_em", "squad_f1")
@@ -43,7 +43,7 @@ def head_request_kind(question: Question, kinds: Collection[str]) -> str | None:
 
 
 def head_request(question: Question, kind: str) -> Request | None:
-    """A question as a request of a kind; None where it is of another format."""
+    """A question as a request of a kind; None if it has another format."""
     if isinstance(question, SpanQuestion) and kind == SpanExtraction.kind:
         return SpanExtraction(question.question, question.context, question.may_lack)
     if isinstance(question, LabelledText) and kind == Classification.kind:
@@ -62,9 +62,9 @@ def as_head_task(task: Task, kinds: Collection[str], metrics: Mapping[str, Colle
     """The task as requests to a head; None if it has no format, or none of these kinds fits it.
 
     Args:
-        task: the task. Its first document tells the format of all.
+        task: the task. Its first document determines the format of all.
         kinds: request kinds that the model answers.
-        metrics: metric → shapes that it scores.
+        metrics: metric → output types that it scores.
     """
     question = _first_question(task)
     kind = None if question is None else head_request_kind(question, kinds)
@@ -119,11 +119,11 @@ class HeadTask:
     """A task whose documents become requests to a head. Satisfies the `Task` protocol.
 
     Attributes:
-        task: the task as language models are asked.
+        task: the task in its form for language models.
         kind: kind of its requests.
         labels: names of its classes; empty for another format.
         scoring: how the head's answers are scored.
-        caveats: what the user must know.
+        caveats: caveats to report to the user.
     """
 
     task: Task
@@ -143,7 +143,7 @@ class HeadTask:
         return self.task.documents()
 
     def build(self, document: Document) -> Instance:
-        """One request, made of the document's question."""
+        """One request, built from the document's question."""
         question = self.question(document)
         request = None if question is None else head_request(question, self.kind)
         if question is None or request is None:

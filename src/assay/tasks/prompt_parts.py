@@ -1,6 +1,6 @@
 """Prompt assembly: from questions, answers and examples to one text or a conversation.
 
-A prompt is a row of pieces (role, text, delimiter behind it). The rules for white space at the seams
+A prompt is a sequence of pieces (role, text, delimiter after it). The rules for white space between pieces
 are those of the lm-eval task format, so that prompts agree character for character.
 """
 
@@ -14,7 +14,7 @@ from assay.core.requests import Message
 
 @dataclass(frozen=True, slots=True)
 class PromptPiece:
-    """One message of a prompt and what separates it from the next in plain text."""
+    """One message of a prompt, and the delimiter before the next one in plain text."""
 
     role: str
     text: str
@@ -35,14 +35,14 @@ def _has_seam(left: str, right: str) -> bool:
 
 
 def join_if_needed(left: str, right: str, separator: str) -> str:
-    """Both texts, with the separator only where neither brings white space of its own."""
+    """Both texts joined, with the separator only if neither has white space at the seam."""
     if not left or not right:
         return left or right
     return left + separator + right if _has_seam(left, right) else left + right
 
 
 def with_separator(opening: str, separator: str) -> str:
-    """An opening with the separator behind it, unless it is empty or ends with white space or within a template."""
+    """An opening followed by the separator, unless it is empty or ends with white space or a template."""
     return opening + separator if opening and not opening[-1].isspace() and opening[-1] != "}" else opening
 
 
@@ -53,13 +53,13 @@ def system_pieces(system: str, description: str, separator: str) -> tuple[Prompt
 
 
 def turn(question: str, answer: str | None, prefix: str | None, delimiters: Delimiters) -> tuple[PromptPiece, ...]:
-    """A question, with its answer when it is an example.
+    """A question, with its answer if it is an example.
 
     Args:
-        question: what the user says.
+        question: text of the user's message.
         answer: the example's answer; None leaves the turn open.
         prefix: the beginning of the answer that the prompt itself supplies.
-        delimiters: what goes between and behind.
+        delimiters: the text between question and answer, and after the answer.
     """
     if answer is not None:
         behind = delimiters.target if not prefix or (question and _has_seam(question, prefix)) else ""

@@ -1,7 +1,8 @@
 """PromptSource's template files: many prompts for one dataset, each with its target and its answer choices.
 
 Takes a `templates.yaml`, gives its templates; a template and a row of the dataset give prompt, target and choices, or
-say why not. Templates run in the sandbox of task files. `choice` draws by the row, so that a row is always put alike.
+the reason for none. Templates run in the sandbox of task files. `choice` is seeded by the row, so that a row always
+renders the same.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ FILE_NAME = "templates.yaml"
 SEPARATOR = "|||"
 Row = Mapping[str, Any]
 
-# Stands for the separator within a row's own text while templates are filled; Unicode gives these to nobody.
+# Replaces the separator within a row's own text while templates are rendered; Unicode's private-use characters.
 _GUARD = "\ue0fa\ue0fb\ue0fa"
 _DRAWS = "__draws__"
 _CHOICES = "answer_choices"
@@ -42,9 +43,9 @@ class RenderedPrompt:
     """A row rendered by a template.
 
     Attributes:
-        prompt: what is asked.
+        prompt: the prompt.
         target: the right answer, as text.
-        choices: the answers to choose from; None where the answer is free.
+        choices: the answers to choose from; None if the answer is free-form.
     """
 
     prompt: str
@@ -53,7 +54,7 @@ class RenderedPrompt:
 
     @property
     def place(self) -> int | None:
-        """The target's place among the choices: the same text, or else the same but for case; None for neither."""
+        """The target's index among the choices: the same text, or else the same ignoring case; None for neither."""
         choices = self.choices or ()
         if self.target in choices:
             return choices.index(self.target)
@@ -63,7 +64,7 @@ class RenderedPrompt:
 
 @dataclass(frozen=True, slots=True)
 class SkippedRow:
-    """A row that a template skips: it renders to nothing, which is its way to skip a row, or it fails."""
+    """A row that a template skips, by rendering to nothing, or on which it fails."""
 
     reason: str
     fails: bool = False
@@ -74,17 +75,17 @@ class PromptTemplate:
     """One template of a file.
 
     Attributes:
-        name: its name, as its authors gave it.
-        label: the name as it stands behind a task's: `can_we_infer`; no two of a file are equal.
-        id: PromptSource's own.
+        name: its name in PromptSource.
+        label: the name as it follows a task's: `can_we_infer`; unique in a file.
+        id: PromptSource's id.
         text: prompt and target, separated by `|||`.
-        answer_choices: renders the choices, separated by `|||`; None where the answer is free.
-        original_task: whether it asks what the dataset was made for.
+        answer_choices: renders the choices, separated by `|||`; None if the answer is free-form.
+        original_task: whether it is a prompt of the dataset's original task.
         choices_in_prompt: whether the prompt shows the choices.
-        metrics: names of metrics, as its authors gave them.
-        languages: of the prompt.
-        reference: where it comes from.
-        where: its place, for errors.
+        metrics: names of metrics in PromptSource.
+        languages: languages of the prompt.
+        reference: its source.
+        where: its location, for errors.
     """
 
     name: str
@@ -126,13 +127,13 @@ class PromptTemplate:
         try:
             with ResourceLimit():
                 rendered = _compiled(text).render({**fields, _DRAWS: _Draws(row)})
-        except Exception as error:  # what a template computes may fail in any way
+        except Exception as error:  # a template may raise anything
             raise failure(error, row, self.where) from error
         return [part.strip().replace(_GUARD, SEPARATOR) for part in rendered.split(SEPARATOR)]
 
 
 class _Draws:
-    """The random draws of one rendering: by the row alone, so that all templates draw alike from it."""
+    """The random draws of one rendering: seeded by the row alone, so that all templates draw the same from it."""
 
     def __init__(self, row: Row) -> None:
         self._row = row
@@ -143,7 +144,7 @@ class _Draws:
 
 
 def _guarded(value: Any) -> Any:
-    """A value whose texts hold no separator."""
+    """A value whose texts do not contain the separator."""
     if isinstance(value, str):
         return value.replace(SEPARATOR, _GUARD)
     if isinstance(value, Mapping):
@@ -151,7 +152,7 @@ def _guarded(value: Any) -> Any:
     return [_guarded(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-# The dialect: what PromptSource's templates may use besides Jinja's own.
+# The dialect: filters and names of PromptSource's templates besides Jinja's own.
 
 
 @pass_context
@@ -169,7 +170,7 @@ def _environment() -> GuardedEnvironment:
     environment = make_environment()
     environment.filters["choice"] = _choice
     environment.filters["most_frequent"] = _most_frequent
-    environment.filters["highlight"] = str  # marks what was filled in, in PromptSource's own viewer
+    environment.filters["highlight"] = str  # highlights filled-in text in PromptSource's own viewer
     environment.globals["zip"] = zip
     return environment
 
@@ -241,9 +242,9 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def labelled(names: Sequence[str]) -> list[str]:
-    """Names as they stand behind a task's: letters, digits and underscores; a number is added to equal ones.
+    """Names as they follow a task's: letters, digits and underscores; a number is added to equal ones.
 
-    Behind a task's name a prompt style may stand, too, so no label is the name of one.
+    A prompt style may follow a task's name, too, so no label is the name of a style.
     """
     found: dict[str, None] = {}
     for name in names:
@@ -260,10 +261,10 @@ def find_templates(place: Path, dataset: str, config: str | None, where: str) ->
     """The template file of a dataset.
 
     Args:
-        place: a file, or a folder in PromptSource's order: `dataset/config/templates.yaml`.
+        place: a file, or a folder in PromptSource's layout: `dataset/config/templates.yaml`.
         dataset: the dataset's id, with its owner or without.
-        config: the part of it.
-        where: what names the place, for errors.
+        config: its configuration.
+        where: option or key that names the place, for errors.
     """
     if not place.is_dir():
         if not place.exists():
@@ -283,5 +284,5 @@ def find_templates(place: Path, dataset: str, config: str | None, where: str) ->
 
 
 def _plain(name: str) -> str:
-    """A dataset's name as it is compared: `head_qa/en` is `headqa/en`."""
+    """A dataset's name, normalized for comparison: `head_qa/en` is `headqa/en`."""
     return re.sub(r"[^\w/]|_", "", name).lower()

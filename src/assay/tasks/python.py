@@ -1,4 +1,4 @@
-"""Tasks in Python: a function that turns one row into a question, and a decorator that makes it a task.
+"""Tasks in Python: a function that turns one row into a question, and a decorator that turns it into a task.
 
 @assay.task("capitals", rows=[{"country": "France", "capital": "Paris"}, …])
 def capitals(row):
@@ -29,9 +29,9 @@ Row = Mapping[str, Any]
 @checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Choose:
-    """Which of these continuations is likeliest after the prompt?
+    """Which of these continuations is most likely after the prompt?
 
-    `answer` is the right one's place, counted from 0, or its text.
+    `answer` is the right one's index, counted from 0, or its text.
     """
 
     prompt: Prompt
@@ -52,10 +52,10 @@ class Complete:
 @checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What does the model write after the prompt? Compared with the answer, or with any of several.
+    """What does the model generate after the prompt? Compared with the answer, or with any of several.
 
-    White space at the ends of what is written and of the answers does not count, unless the task names filters of its
-    own: a model that continues "2 + 2 =" writes " 4".
+    White space at the ends of the generated text and of the answers is ignored, unless the task has its own filters:
+    a model that continues "2 + 2 =" writes " 4".
     """
 
     prompt: Prompt
@@ -75,7 +75,7 @@ class Read:
 
 Question = Union[Choose, Complete, Write, Read]
 
-# What becomes of a written answer where a task names no filters.
+# Filters of a generated answer if a task names none.
 STRIPPED_PIPELINES = (PipelineSpec("none", (FilterSpec("remove_whitespace"), FilterSpec("take_first"))),)
 
 _SHAPES: dict[type, tuple[str, tuple[str, ...]]] = {
@@ -87,7 +87,7 @@ _SHAPES: dict[type, tuple[str, tuple[str, ...]]] = {
 
 
 class PythonTask:
-    """A task made of rows and a function. Satisfies the `Task` protocol."""
+    """A task that consists of rows and a function. Satisfies the `Task` protocol."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class PythonTask:
         return _build(self._name, document.id, question, self.scoring)
 
     def question(self, document: Document) -> Format | None:
-        """The document as a question, found in its prompt; None where none can be found in it."""
+        """The document as a question, inferred from its prompt; None if none can be found in it."""
         asked = self._make_question(document)
         if not isinstance(asked, Choose) or not isinstance(asked.prompt, str):
             return None
@@ -160,7 +160,7 @@ class PythonTask:
         return f"task {self._name}, document {document.id}"
 
     def _make_question(self, document: Document) -> Question:
-        """The question that the function makes of a document, with fields of the types that its class says."""
+        """The question that the function returns for a document, with fields of the declared types."""
         where = self._where(document)
         try:
             question = self._ask(document.fields)
@@ -177,7 +177,7 @@ class PythonTask:
 
     @cached_property
     def _has_classes(self) -> bool:
-        """Whether all documents have the same choices, which are classes then."""
+        """Whether all documents have the same choices, which are then classes."""
         asked = [self._make_question(document) for document in self._documents]
         found = {tuple(item.choices) for item in asked if isinstance(item, Choose)}
         return len(found) == 1 < len(asked)
@@ -192,7 +192,7 @@ class PythonTask:
 
 
 def _raised(where: str, error: Exception, row: Row) -> DataError:
-    """What the user's function raised, with the document it was asked about."""
+    """The error for an exception of the user's function, with the document that it was called on."""
     if isinstance(error, UserError):
         return DataError(*(replace(fault, where=f"{where}, {fault.where}") for fault in error.faults))
     advice = f"The row has: {', '.join(map(str, row))}" if isinstance(error, KeyError) else ""
@@ -200,7 +200,7 @@ def _raised(where: str, error: Exception, row: Row) -> DataError:
 
 
 def _checked_rows(name: str, given: Any) -> list[Row]:
-    """The rows of a task, loaded; each is a mapping from column names."""
+    """The loaded rows of a task; each maps column names to values."""
     where = f"task {name}"
     rows = given() if callable(given) else given
     if not isinstance(rows, Iterable) or isinstance(rows, (str, bytes, Mapping)):
@@ -242,7 +242,7 @@ def _build(task: str, place: int, question: Question, scoring: Scoring) -> Insta
 
 
 def right_choice_index(question: Choose, where: str) -> int:
-    """The place of the right choice, which may be given by its text."""
+    """The index of the right choice, which may be given by its text."""
     answer, choices = question.answer, list(question.choices)
     if isinstance(answer, str):
         if choices.count(answer) == 1:
@@ -257,7 +257,7 @@ def right_choice_index(question: Choose, where: str) -> int:
 
 
 def _build_choice(task: str, place: int, question: Choose, scoring: Scoring) -> Instance:
-    """A question with choices, and whatever else the metrics need of it."""
+    """A question with choices, with all requests that the metrics need."""
     where = f"task {task}, document {place}"
     right = right_choice_index(question, where)
     answers = [question.delimiter + choice for choice in question.choices]
@@ -288,14 +288,14 @@ def task(
     metrics: str | Sequence[str | MetricSpec] = (),
     filters: Sequence[PipelineSpec] = (),
 ) -> Callable[[Callable[[Row], Question]], PythonTask]:
-    """Makes a task of a function that turns one row into a question.
+    """Decorator that turns a function from a row to a question into a task.
 
     Args:
         name: the task's name.
         rows: the documents, or a function that loads them.
-        version: raise it when a change makes scores incomparable.
-        metrics: metric names, as a list or with commas; the question's shape has defaults.
-        filters: pipelines for generated text; without any, white space at the ends of answers does not count.
+        version: version of the task; raise it when a change makes scores incomparable.
+        metrics: metric names, as a list or with commas; the defaults depend on the kind of question.
+        filters: pipelines for generated text; without any, white space at the ends of answers is ignored.
     """
 
     if not name.strip():

@@ -1,7 +1,7 @@
 """Detection of the question in a prompt, for task files that do not state its parts.
 
-They are found in the prompt that its templates make: what stands before the listed options, between "Question:" and
-"Answer:", and so on. What cannot be found is an error, never a guess.
+They are found in the prompt that its templates render: the text before the listed options, between "Question:" and
+"Answer:", and so on. A part that cannot be found is an error, never a guess.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from assay.core.errors import DataError, Fault
 from assay.core.formats import Answer, LabelledText, MultipleChoice, Question
 
-# What prompts say before a question and before its answer, also in the languages of well-known benchmarks.
+# Words before a question and before its answer, also in the languages of well-known benchmarks.
 _ASK = r"(?:Question|Q|Problem|Pregunta|Pergunta|Domanda|Frage|Вопрос|问题|問題|質問|질문)[ \t]*[:：]"
 _REPLY = "Respuesta|Resposta|Risposta|Réponse|Antwort|Ответ|答案|回答|答え|정답|답변"
 _HEAD = re.compile(rf"\A\s*(?:{_ASK} ?)+", re.IGNORECASE)
@@ -25,7 +25,7 @@ _TAILS = (
         rf"{_REPLY})[ \t]*[:：]\s*\Z",
         re.IGNORECASE,
     ),
-    # Within a line only as a word of its own: in "Give your answer:" it belongs to the sentence.
+    # Within a line only as a separate word: in "Give your answer:" it belongs to the sentence.
     re.compile(rf"[ \t](?:Answer|{_REPLY})[:：]\s*\Z|(?<=[.?!])[ \t]A:\s*\Z"),
 )
 _LIST_HEAD = re.compile(r"(?:\A|\r?\n)[ \t]*(?:Answer )?(?:choices|options)[ \t]*[:：]\s*\Z", re.IGNORECASE)
@@ -33,14 +33,14 @@ _LIST_HEAD = re.compile(r"(?:\A|\r?\n)[ \t]*(?:Answer )?(?:choices|options)[ \t]
 _LETTERS = (string.ascii_uppercase, string.ascii_lowercase)
 _NUMBERS = tuple(map(str, range(1, 100)))
 _CLOSING = r"[)\].:）．：、]"
-# What may stand before an option whose text is known: a dash, a letter, a number.
+# Marks before an option whose text is known: a dash, a letter, a number.
 _MARK = rf"(?:[-*•–]|[(\[（]?\w{{1,3}}{_CLOSING})"
-# Where the marks of a list stand, those of its first option and of the others: each on a line of its own; anywhere, in
+# Positions of the marks of a list, for its first option and for the others: each on its own line; anywhere, in
 # brackets; all on one line.
 _LINE, _WORD = r"(?:\A|\r?\n)[ \t]*", r"(?:\A|\s)"
 _PLACES = ((_LINE, _LINE), (rf"{_WORD}(?=\()", rf"{_WORD}(?=\()"), (_LINE, r"[ \t]"))
 
-# Two texts of one kind, each under its number.
+# Two texts of the same kind, each with its number.
 _TWO = re.compile(r"\A\s*(\w+) ?1: ?(.*?)\s*\r?\n[ \t]*\1 ?2: ?(.*?)\s*\Z", re.DOTALL)
 
 _ADVICE = "State the question with a key format: (question, choices, answer) in the task file"
@@ -51,8 +51,8 @@ def infer(prompt: str, choices: Sequence[str], answer: Answer, where: str) -> Mu
 
     Args:
         prompt: the text before the answer, without examples.
-        choices: what is scored after it: the answers' texts, or the labels of answers that the prompt lists.
-        answer: place of the right choice.
+        choices: scored continuations: the answers' texts, or the labels of answers that the prompt lists.
+        answer: index of the right choice.
         where: the task, for errors.
     """
     body, is_closed = _without_tail(prompt)
@@ -70,15 +70,15 @@ def infer_classes(
 ) -> Question:
     """The text, or the pair of texts, in a prompt whose choices are the same for all documents.
 
-    Choices that only name options which the prompt lists, such as A to D, are not classes: then it is a question.
+    Choices that only name options listed in the prompt, such as A to D, are not classes: the result is a question.
 
     Args:
         prompt: the text before the answer, without examples.
-        labels: what is scored after it.
-        answer: place of the right one.
+        labels: scored continuations.
+        answer: index of the right one.
         where: the task, for errors.
-        has_fixed_question: whether the words behind the last "Question:" are the same for all documents and hence not
-            part of what is classified.
+        has_fixed_question: whether the words after the last "Question:" are the same for all documents and hence not
+            part of the classified text.
     """
     if _labels(labels):
         found = infer(prompt, labels, answer, where)
@@ -96,26 +96,26 @@ def infer_classes(
 
 
 def has_fixed_question(template: str) -> bool:
-    """Whether the words behind the last "Question:" of a prompt's template hold nothing of a document."""
+    """Whether the words after the last "Question:" of a prompt's template are independent of the document."""
     context, question = _parts(_without_tail(template)[0])
     return bool(context.strip()) and "{" not in question
 
 
 def has_question_prefix(prompt: str) -> bool:
-    """Whether a prompt, or its template, says "Question:" before its question."""
+    """Whether a prompt, or its template, has "Question:" before its question."""
     return _HEAD.match(prompt) is not None or _INNER_HEAD.search(prompt) is not None
 
 
 def infer_from_prompts(prompts: Sequence[str], ending: str, answer: Answer) -> MultipleChoice:
-    """The question of a document with one prompt per choice: what all prompts begin with, up to a word's end.
+    """The question of a document with one prompt per choice: the common prefix of the prompts, up to a word's end.
 
     Args:
         prompts: one per choice.
-        ending: what is scored after each.
-        answer: place of the right one.
+        ending: scored continuation of each.
+        answer: index of the right one.
     """
     common = _common_beginning(prompts)
-    # A word that the prompts share only in part belongs to the choices.
+    # A word of which the prompts share only a part belongs to the choices.
     cut = len(common) if not common or common[-1].isspace() else _last_space(common)
     choices = tuple((prompt[cut:] + ending).strip() for prompt in prompts)
     return MultipleChoice(common[:cut].rstrip(), choices, answer, completes=True)
@@ -135,7 +135,7 @@ _Found = tuple[str, tuple[str, ...], bool]
 
 
 def _found(body: str, prompt: str, choices: Sequence[str], answer: Answer, where: str) -> _Found:
-    """What stands before the choices, their texts, and whether the prompt lists them."""
+    """The text before the choices, their texts, and whether the prompt lists them."""
     labels = _labels(choices)
     found = _by_labels(body, labels, answer, where) if labels else None
     if found is not None:
@@ -152,7 +152,7 @@ def _unlisted(prompt: str, choices: Sequence[str], where: str) -> DataError:
 
 
 def _labels(choices: Sequence[str]) -> tuple[str, ...]:
-    """The choices as labels (A, B, … or 1, 2, …) when they are nothing else; empty for texts."""
+    """The choices as labels (A, B, … or 1, 2, …) if they are only labels; empty for texts."""
     bare = tuple(choice.strip().strip("().[]") for choice in choices)
     for sequence in (*_LETTERS, _NUMBERS):
         if bare and bare == tuple(sequence[: len(bare)]):
@@ -183,11 +183,11 @@ def _without_tail(prompt: str) -> tuple[str, bool]:
 def _by_labels(body: str, labels: Sequence[str], answer: Answer, where: str) -> _Found | None:
     """The options that a text lists under labels.
 
-    A task that names the same labels for all documents may name more than one of them lists, or fewer.
+    A task with the same labels for all documents may have more labels than a document lists, or fewer.
     """
     problem = ""
     for wanted in _prefixes(labels):
-        # Further labels are only looked for where the list goes on behind the last one.
+        # Looks for further labels only if the list continues after the last one.
         if len(wanted) > len(labels) and not problem:
             continue
         for before, texts, odd in _lists(body, wanted):
@@ -197,15 +197,15 @@ def _by_labels(body: str, labels: Sequence[str], answer: Answer, where: str) -> 
                 _check_count(before, labels, where)
                 return _LIST_HEAD.sub("", before), texts, True
             problem = problem or odd
-    # Numbers without a list of their own are answers themselves.
+    # Numbers without a list are the answers themselves.
     if problem and labels[0] not in _NUMBERS:
-        expected = 'a list that ends the prompt, or stands before "Answer:"'
+        expected = 'a list that ends the prompt, or comes before "Answer:"'
         raise DataError(Fault(where, problem, expected, _ADVICE))
     return None
 
 
 def _prefixes(labels: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The labels; with more of their kind; with fewer."""
+    """The labels; then more of their kind; then fewer."""
     yield labels
     whole = next(sequence for sequence in (*_LETTERS, _NUMBERS) if labels[0] == sequence[0])
     yield from (whole[:size] for size in range(len(labels) + 1, 27))
@@ -219,19 +219,19 @@ def _check_answer(answer: Answer, size: int, where: str) -> None:
 
 
 def _check_count(before: str, labels: Sequence[str], where: str) -> None:
-    """Numbers after a numbered list are its labels, unless the question is how many of its lines are so."""
+    """Raises if numbers may be counts: after a numbered list they are its labels, unless the question is "how many"."""
     if labels[0] in _NUMBERS and "how many" in before.casefold():
         found = "the choices are numbers, which may be counts or the labels of the lines that the prompt lists"
         raise DataError(Fault(where, found, "one of the two", _ADVICE))
 
 
 def _lists(body: str, labels: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...], str]]:
-    """The ways to read a list of options at the end of a text: what stands before it, the options, what is odd."""
+    """Candidate lists of options at the end of a text: the text before it, the options, and a problem, if any."""
     for first, others in _PLACES:
         found = _marked(body, labels, first, others)
         if found is not None:
             yield (*found, _problem(found[1], others == _LINE))
-    # Read from the left, marks that stand in the options' own texts, as in "both (B) and (D)", do no harm.
+    # Read from the left, marks within the options' own texts, as in "both (B) and (D)", do no harm.
     start = body.rstrip().rfind("\n") + 1
     marks = [rf"(?<!\S)\({re.escape(label)}\) ?(.*?)" for label in labels]
     line = re.search(r"\s".join(marks) + r"\s*\Z", body[start:])
@@ -240,10 +240,10 @@ def _lists(body: str, labels: Sequence[str]) -> Iterator[tuple[str, tuple[str, .
 
 
 def _marked(body: str, labels: Sequence[str], first: str, others: str) -> tuple[str, tuple[str, ...]] | None:
-    """What stands before the marks of a list at the end of a text, and between them. Read from the end."""
+    """The text before the marks of a list at the end of a text, and the texts between them. Read from the end."""
     end, texts = len(body), []
     for place, label in reversed(list(enumerate(labels))):
-        # No mark is the 2. of 2.5.
+        # The 2. of 2.5 is not a mark.
         closing = _CLOSING + (r"(?=\s|\Z)" if label.isdigit() else "")
         mark = (others if place else first) + rf"[(\[（]?{re.escape(label)}{closing} ?"
         found = _last(re.compile(mark), body, end)
@@ -255,7 +255,7 @@ def _marked(body: str, labels: Sequence[str], first: str, others: str) -> tuple[
 
 
 def _problem(texts: Sequence[str], stand_on_lines: bool) -> str:
-    """What shows that a list holds more, or less, than its options; empty for a sound one."""
+    """Sign that a list contains more, or less, than its options; empty for a valid one."""
     *others, last = (text.strip() for text in texts)
     if "\n" in last and not any("\n" in text for text in others):
         return f"the last option seems to hold what follows the list: {last!r}"
@@ -267,7 +267,7 @@ def _problem(texts: Sequence[str], stand_on_lines: bool) -> str:
 
 
 def _by_texts(body: str, texts: tuple[str, ...], where: str) -> _Found:
-    """What stands before a list of known options at the end of a text; all of it where they are not listed."""
+    """The text before a list of known options at its end; all of it if they are not listed."""
     plain = _unmarked(texts)
     if _squeezed(body).endswith(_squeezed(plain[-1])):
         for pattern in (*_text_lists(texts), *_text_lists(plain)):
@@ -286,7 +286,7 @@ def _squeezed(text: str) -> str:
 
 
 def _text_lists(texts: Sequence[str]) -> Iterator[str]:
-    """Patterns of a list of these options: on lines, with marks or without; and within a line."""
+    """Patterns of a list of these options: on separate lines, with marks or without; and within a line."""
     escaped = [r"\s+".join(map(re.escape, text.split())) for text in texts]
     optional = "?" if len(texts) > 1 else ""
     yield _LINE + r"[ \t]*(?:\r?\n)+[ \t]*".join(rf"(?:{_MARK}[ \t]*){optional}{text}" for text in escaped) + r"\s*\Z"
@@ -295,13 +295,13 @@ def _text_lists(texts: Sequence[str]) -> Iterator[str]:
 
 
 def _last(pattern: re.Pattern[str], text: str, end: int) -> re.Match[str] | None:
-    """The last match before a place."""
+    """The last match before a position."""
     found = deque(pattern.finditer(text, 0, end), maxlen=1)
     return found[0] if found else None
 
 
 def _parts(body: str) -> tuple[str, str]:
-    """Context and question: what stands before and after the last "Question:", unless the text begins with one."""
+    """Context and question: the text before and after the last "Question:", unless the text begins with one."""
     head = _HEAD.match(body)
     if head is not None:
         return "", body[head.end() :]

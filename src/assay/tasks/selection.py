@@ -37,7 +37,7 @@ from assay.tasks.text_tasks import TextTask
 __all__ = ["Selection", "Wanted", "select_tasks"]
 
 _Leaf = Union[FileNode, ReadyNode]
-# A member of a group: its name without levels, and the levels behind it (`#seed=3`).
+# A member of a group: its name without levels, and the levels after it (`#seed=3`).
 _MemberName = tuple[str, str]
 
 
@@ -69,8 +69,8 @@ def select_tasks(
 
     Args:
         wanted: names, patterns, paths or tasks.
-        catalog: what the names mean.
-        options: what the run changes about tasks.
+        catalog: index of the known names.
+        options: changes that the run makes to tasks.
         names: known metrics, filters and aggregations.
         code: imports the Python code that task files name; None to run none.
     """
@@ -88,7 +88,7 @@ def select_tasks(
     combined: tuple[BestOfVariants, ...] = ()
     notices: tuple[str, ...] = ()
     if profile is not None:
-        # The best of a profile's variants would have to be reported for every combination of levels.
+        # The best of a profile's variants would need a report for every combination of levels.
         is_varied = any(task.card.variant is not None and task.card.variant.levels for task in tasks.values())
         combined = () if is_varied else best_of_variants(profile, built.entries)
         notices = profile_notices(profile, bool(built.entries), built.caveats)
@@ -105,7 +105,7 @@ def _profile(options: TaskOptions, names: KnownNames) -> Profile | None:
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """Everything that a run's names lead to.
+    """Everything that a run's names refer to.
 
     Attributes:
         files: the tasks of every leaf.
@@ -175,14 +175,14 @@ def _tasks_of(node: _Leaf, settings: FileSettings) -> FileTasks:
 
 
 def _check_fixed(task: Task, wording: Wording, settings: FileSettings) -> None:
-    """Refuses to vary a task that has no task file."""
+    """Rejects variations of a task that has no task file."""
     name, options = task.card.name, settings.options
     if wording.style is not None:
         found = f'is written in Python, so the style "{wording.style.name}" cannot be applied to its questions'
         raise UserError(Fault(f"task {name}", found, "a task file", "Leave out the style"))
     if not isinstance(task, TextTask):
         if wording.prompt is not None:
-            find_style(wording.prompt)  # raises: such a task has no prompts, so the name behind the @ must be a style
+            find_style(wording.prompt)  # raises: such a task has no prompts, so the name after the @ must be a style
         if options.prompts is not None:
             found = "is written in Python, so other prompts cannot be applied to its questions"
             raise UserError(Fault(f"task {name}", found, "a task file", "Leave out the prompts"))
@@ -215,7 +215,7 @@ def _errors_of(node: Node, built: Mapping[_Leaf, FileTasks]) -> Sequence[UserErr
 
 
 def _task_clashes(built: Mapping[_Leaf, FileTasks]) -> Iterator[UserError]:
-    """Errors of names that mean two different tasks, or one task with different settings."""
+    """Errors of names that refer to two different tasks, or to one task with different settings."""
     known: dict[str, tuple[Task, Mapping[str, Any]]] = {}
     for node, found in built.items():
         overrides = node.overrides.data if isinstance(node, FileNode) else {}
@@ -232,7 +232,7 @@ def _task_clashes(built: Mapping[_Leaf, FileTasks]) -> Iterator[UserError]:
 
 
 def _group_clashes(nodes: Sequence[Node]) -> Iterator[UserError]:
-    """Errors of groups that are wanted with different settings."""
+    """Errors of groups that are requested with different settings."""
     known: dict[str, GroupNode] = {}
     for node in nodes:
         if isinstance(node, GroupNode):
@@ -243,7 +243,7 @@ def _group_clashes(nodes: Sequence[Node]) -> Iterator[UserError]:
 
 
 def _two_of_a_name(known: Task, task: Task) -> UserError:
-    """The error for another task of a known name: only one of the two would be evaluated."""
+    """The error for a second task with a known name: only one of the two would be evaluated."""
     sources = " and ".join(dict.fromkeys((known.card.source, task.card.source)))
     found = f'two different tasks are called "{task.card.name}" ({sources})'
     return UserError(Fault("--tasks", found, "a name for each", "Rename one of them, or leave it out"))

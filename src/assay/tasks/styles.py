@@ -1,7 +1,7 @@
-"""Prompt styles: how a multiple-choice question is worded, and what of each choice is scored.
+"""Prompt styles: how a multiple-choice question is worded, and which text of each choice is scored.
 
 A style is data: a template of the prompt, a template of the answer. The built-in ones are those that benchmarks and
-papers use; a YAML file with the same keys is one of the user's own.
+papers use; a YAML file with the same keys defines a custom one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from assay.tasks.lm_eval.file.yaml_reader import read_task_file
 from assay.tasks.templates import check_syntax, render, undefined_names
 
 # MMLU has no word before a question, and neither has ARC in its form (Biderman et al. 2024, appendix B.2). Only a task
-# whose own prompt lists its choices behind "Question:" keeps that word.
+# whose own prompt lists its choices after "Question:" keeps that word.
 _QUESTION_TEMPLATE = (
     "{% if context %}{{context}}\n{% endif %}"
     "{% if question %}{% if headed_list %}Question: {% endif %}{{question}}\n{% endif %}"
@@ -35,25 +35,25 @@ _SPAN_NAMES = ("question", "context")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """A way to word a question.
+    """A prompt style: the wording of a question.
 
     Attributes:
         name: short name.
         prompt: template over the question's attributes, over labels and options (label and text); also over the task's
             name, the question's parts (name and text) and are_classes, whether the choices are classes.
-        answer: template of one choice as it is scored, over choice and label too.
-        delimiter: between prompt and answer.
+        answer: template of one choice as it is scored, also over choice and label.
+        delimiter: text between prompt and answer.
         labels: names of the options: `letters`, `lower`, `numbers`, `own` (the document's), or the names themselves.
-        generates: whether the model writes the answer, instead of every choice being scored.
-        max_tokens: most tokens to write.
-        stop: where writing ends.
-        rotates: whether every question is asked in all rotations of its choices.
-        spans: template over question and context, of questions whose answer stands in a text; empty for a style
-            that does not put such.
-        description: where it is from, half a line.
-        example_delimiter: what stands behind an example; None for what the task has there.
-        limit: most tokens of an example, or of the question with its longest answer (`Demonstrated`); None for no cut.
-        metrics: what is reported first, before the task's own metrics.
+        generates: whether the model generates the answer, instead of scoring every choice.
+        max_tokens: maximum tokens to generate.
+        stop: stop sequences.
+        rotates: whether every question is evaluated in all rotations of its choices.
+        spans: template over question and context, for questions answered by a span of a text; empty for a style
+            that does not support them.
+        description: its source, in half a line.
+        example_delimiter: text after an example; None for the task's own.
+        limit: maximum tokens of an example, or of the question with its longest answer (`Demonstrated`); None for none.
+        metrics: metrics to report first, before the task's own.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Style:
 
     @property
     def possible_labels(self) -> tuple[str, ...]:
-        """Labels that an answer may name; where they are the document's own, all usual ones."""
+        """Labels that an answer may name; all common ones if they are the document's own."""
         if self.labels == "own":
             return (*_SEQUENCES["letters"], *_SEQUENCES["numbers"][:9])
         return tuple(_SEQUENCES[self.labels][:26]) if isinstance(self.labels, str) else self.labels
@@ -93,7 +93,7 @@ STYLES: dict[str, Style] = {
     "cloze": Style(
         "cloze",
         # "Question: …\nAnswer:" is GPT-3's form (Brown et al. 2020), and that of lm-eval's ARC. A task whose own
-        # prompt does without the word, as MMLU's, does without it in every style.
+        # prompt lacks the word, such as MMLU, lacks it in every style.
         "{% if context %}{{context}}\n{% endif %}{% if headed and not completes %}Question: {% endif %}"
         "{{question}}{% if not completes %}\nAnswer:{% endif %}",
         "{{choice}}",
@@ -140,14 +140,15 @@ STYLES: dict[str, Style] = {
         "{% if not are_classes %}"
         "{% for choice in choices %} choice{{loop.index}}: {{choice}}{% endfor %}{% endif %}",
         "{{choice}}",
-        # T5 was shown no examples. For decoders a line end parts the last choice from the answer; T5's vocabulary
-        # has none, so T5 reads a blank, as Catwalk joins the examples of its ranked T5 (tasks/eleuther.py).
+        # T5 was trained without few-shot examples. For decoders a newline separates the last choice from the answer;
+        # T5's vocabulary has none, so T5 reads a space, as Catwalk joins the examples of its ranked T5
+        # (tasks/eleuther.py).
         delimiter="\n",
         spans="question: {{question}} context: {{context}}",
         description="task and parts by their names, the choices' texts are scored (T5; Raffel et al. 2020)",
     ),
 }
-# The task as its file writes it.
+# The task's own prompt.
 OWN = "own"
 
 _SEQUENCES: dict[str, Sequence[str]] = {
@@ -157,7 +158,7 @@ _SEQUENCES: dict[str, Sequence[str]] = {
 }
 
 
-# A style's file, whose path may have colons of its own, and the changes behind it.
+# A style's file, whose path may contain colons, and the changes after it.
 _FILE = re.compile(r"(.+?\.ya?ml)((?::.*)?)\Z", re.DOTALL)
 
 
@@ -199,7 +200,7 @@ def _changed(style: Style, change: str, text: str) -> Style:
 
 
 def _read_style(path: Path) -> Style:
-    """A style of the user's own."""
+    """A custom style from a file."""
     file = read_task_file(path.expanduser())
     return style_of(path.stem, file.data, file.where)
 
@@ -210,7 +211,7 @@ def style_of(name: str, data: Mapping[str, Any], where: Callable[..., str]) -> S
     Args:
         name: its name.
         data: the mapping.
-        where: key → its place in a file, for errors.
+        where: key → its location in a file, for errors.
     """
     faults = [fault for key in data for fault in _key_faults(key, data[key], where)]
     for key, names in (("prompt", _NAMES), ("answer", _ANSWER_NAMES), ("spans", _SPAN_NAMES)):
@@ -235,7 +236,7 @@ def _are_texts(value: Any) -> bool:
 
 
 def _are_labels(value: Any) -> bool:
-    """A name of labels, or different texts."""
+    """Whether a value is the name of a label sequence, or a list of different texts."""
     if isinstance(value, str):
         return value in (*_SEQUENCES, "own")
     return _are_texts(value) and len(set(value)) == len(value) > 0
@@ -292,7 +293,7 @@ class PartNames:
     Attributes:
         task: the task's name.
         parts: name and text of each part.
-        are_classes: whether the choices are classes, the same ones for every document.
+        are_classes: whether the choices are classes, the same for every document.
     """
 
     task: str = ""
@@ -311,7 +312,7 @@ def apply_style(
     Args:
         question: the question.
         style: the style.
-        order: places of the choices, in the order in which they are shown.
+        order: indices of the choices, in displayed order.
         where: the task, for errors.
         part_names: names of task and parts; None if the style does not show them.
     """
@@ -333,9 +334,9 @@ def apply_style(
 
 
 def _without_blank(choices: tuple[str, ...], style: Style) -> tuple[str, ...]:
-    """The choices, without the blank that all of them bring (COPA) where a style lists them or begins a line with them.
+    """The choices, without the leading space that all have (COPA) if a style lists them or puts them on a new line.
 
-    Elsewhere it is kept: a task that parts prompt and choice by two blanks is asked so in `cloze`, too.
+    Otherwise the space remains: a task with two spaces between prompt and choice has them in `cloze`, too.
     """
     if not all(choice.startswith(" ") for choice in choices):
         return choices

@@ -1,6 +1,6 @@
-"""Finds and reads what a run names: task files, groups, plugins, task objects and the user's own texts.
+"""Finds and reads the tasks that a run names: task files, groups, plugins, task objects and the user's own texts.
 
-Takes an item of the user's list and the catalog, gives a tree of nodes. What cannot be found or read is a node, too.
+Takes an item of the user's list and the catalog, gives a tree of nodes. Errors are nodes, too.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from assay.tasks.unknown_names import empty_folder, unknown_task
 # An item of the user's list: a name, pattern or path, or a task object.
 Wanted = Union[str, Task]
 
-# Unknown names that are compared with all known ones: with lm-eval's 14,000 names a comparison takes 30 ms.
+# Maximum number of unknown names to suggest others for: a comparison with lm-eval's 14,000 names takes 30 ms.
 _MOST_SUGGESTIONS = 20
-# Keys of a group's own; a member that is a registered group has them in its own file.
+# Keys of a group; a member that is a registered group has them in its own file.
 _GROUP_KEYS = ("task", "group_alias", "aggregate_metric_list")
 
 
@@ -40,7 +40,7 @@ class Wording:
     Attributes:
         style: prompt style; None for the task's own prompt.
         is_chosen: whether the user names a style, the task's own included.
-        prompt: what follows the @ and is not a style: the name of one of the task's prompts.
+        prompt: name of one of the task's prompts: the text after the @, if it is not a style.
     """
 
     style: Style | None = None
@@ -48,14 +48,14 @@ class Wording:
     prompt: str | None = None
 
     def named(self, name: str) -> str:
-        """The name of a group whose tasks are worded so."""
+        """The name of a group whose tasks have this wording."""
         label = self.prompt if self.style is None else self.style.name
         return name if label is None else f"{name}@{label}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileNode:
-    """A task file, and what the groups above it override."""
+    """A task file, with the overrides of the groups above it."""
 
     file: TaskFile
     overrides: MemberOverrides
@@ -64,7 +64,7 @@ class FileNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadyNode:
-    """Tasks that are objects already: the user's own, a plugin's, or texts with the group over their domains."""
+    """Tasks that are already objects: the user's own, a plugin's, or texts with the group over their domains."""
 
     tasks: tuple[Task, ...]
     wording: Wording
@@ -75,7 +75,7 @@ class ReadyNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupNode:
-    """A group, its members, and what the groups above it override."""
+    """A group, its members, and the overrides of the groups above it."""
 
     definition: GroupDefinition
     members: tuple[Node, ...]
@@ -114,7 +114,7 @@ def walk(nodes: Sequence[Node]) -> list[Node]:
 
 
 class TaskFinder:
-    """Finds and reads tasks; a file or group that several items lead to is read once."""
+    """Finds and reads tasks; a file or group that several items refer to is read once."""
 
     def __init__(self, catalog: Catalog, options: TaskOptions) -> None:
         self._catalog = catalog
@@ -130,11 +130,11 @@ class TaskFinder:
 
     def _find_text(self, item: str) -> list[Node]:
         if item.startswith(MARK):
-            # A style words a question, so it leaves texts alone.
+            # A style applies to questions, not to texts.
             corpus = open_corpus(item, self._options)
             return [ReadyNode(corpus.tasks, Wording(), corpus.group, corpus.notices)]
         name, style = self._split_style(item)
-        # What is not a style may be one of the task's prompts, which only its file knows.
+        # Any other name may be one of the task's prompts, which only its file knows.
         if style not in (None, self._options.style) and not is_style(str(style)):
             wording = Wording(prompt=style)
         else:
@@ -148,11 +148,11 @@ class TaskFinder:
         return self._in_catalog(name, wording)
 
     def _split_style(self, item: str) -> tuple[str, str | None]:
-        """An item and the prompt style behind an @; the run's style for an item without one."""
+        """An item and the prompt style after an @; the run's style for an item without one."""
         splits = [(item[:index], item[index + 1 :]) for index, sign in enumerate(item) if sign == "@" and index]
         if not splits or item in self._catalog.entries or files.matching(Path(item).expanduser(), "--tasks"):
             return item, self._options.style
-        # A path may have an @ of its own, before the style or in it.
+        # A path may contain an @ itself, before the style or in it.
         known = [split for split in splits if is_style(split[1])]
         return (known or splits)[-1]
 
@@ -180,7 +180,7 @@ class TaskFinder:
         return [node for name in names for node in _tried(partial(self._entry, name, MemberOverrides(), wording))]
 
     def _near_names(self) -> list[str]:
-        """Names that an unknown one may have meant; none after the first few unknown names."""
+        """Candidates for suggestions; empty after the first few unknown names."""
         return list(self._catalog.entries) if next(self._unknown) < _MOST_SUGGESTIONS else []
 
     def _entry(
@@ -222,7 +222,7 @@ class TaskFinder:
         above: tuple[str, ...],
         member: Member,
     ) -> list[Node]:
-        # What is written at the member itself is nearer to it than what the group says to all of them.
+        # The member's own keys take precedence over those that the group sets for all members.
         overrides = member.changes.over(inherited)
         where = group.file.where(*member.place)
         if member.name in self._catalog.entries:
@@ -247,7 +247,7 @@ class TaskFinder:
 
 
 def _tried(find: Callable[[], list[Node]]) -> list[Node]:
-    """What is found, or the error, so that those of other items are found too."""
+    """The nodes found, or an error node, so that the errors of other items are found too."""
     try:
         return find()
     except UserError as error:
@@ -286,7 +286,7 @@ def _collapsed(nodes: Sequence[Node], member: Member, overrides: MemberOverrides
 
 
 def _inline_file(group: TaskFile, name: str, overrides: MemberOverrides) -> TaskFile:
-    """A task that is defined inside a group file, with what it includes."""
+    """A task that is defined inside a group file, with its includes."""
     file = TaskFile(group.path, {}, {})
     named = overrides.data.get("include", [])
     for include in [named] if isinstance(named, str) else named:

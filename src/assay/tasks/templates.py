@@ -1,6 +1,6 @@
 """Jinja templates of task files: sandboxed, strict about undefined names, compiled once per text.
 
-Template text comes from task files only; data enters as variables and is never read as a template.
+Template text comes from task files only; data is passed as variables and never parsed as a template.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from assay.guard.regex import check_search_time
 from assay.guard.size_limit import MOST_CHARACTERS, check_size, joined
 from assay.guard.time_limit import ResourceLimit
 
-# A literal in a template's result may be as long as any real list of choices, not as long as an attack.
+# Maximum length of a literal in a template's result: more than any real list of choices, less than an attack.
 LONGEST_LITERAL = 1_000_000
 
 
 @pass_context
 def _regex_replace(context: Context, text: str, pattern: str, replacement: str, count: int = 0) -> str:
-    # With a context, so that it is not called while a template is compiled.
+    # Takes a context, so that it is not called while a template is compiled.
     check_search_time(re.compile(pattern), text)
     widest = len(replacement) + replacement.count("\\") * len(text)
     if (len(text) + 1) * widest <= MOST_CHARACTERS:
@@ -51,20 +51,20 @@ class _Environment(GuardedEnvironment):
     """The sandbox of task files."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        # A plain dict's key, as in {{choices.text}}: the sandbox would get there too, by way of an exception.
+        # A plain dict's key, as in {{choices.text}}: the sandbox would find it too, but by way of an exception.
         if type(obj) is dict and attribute in obj and not hasattr(dict, attribute):
             return obj[attribute]
         return super().getattr(obj, attribute)
 
 
-# Where templates that write a null are counted; None while nobody watches.
+# Collects nulls that templates write; None while nothing collects them.
 _NULLS: ContextVar[list[None] | None] = ContextVar("nulls", default=None)
 
 
 class WatchedNulls:
-    """Collects an entry for every null that templates write within the block: it becomes the word None.
+    """Collects an entry for every null that templates write within the block, as the word None.
 
-    Entered for every document, so a class and no generator.
+    Entered for every document, so a class rather than a generator.
     """
 
     __slots__ = ("_token",)
@@ -79,14 +79,14 @@ class WatchedNulls:
 
 
 def _finalized(value: Any) -> Any:
-    """What a template writes for a value: the value itself."""
+    """The value itself, after recording a null."""
     if value is None and (watch := _NULLS.get()) is not None:
         watch.append(None)
     return value
 
 
 def make_environment() -> GuardedEnvironment:
-    """A sandbox for templates, to which a dialect may add filters and names of its own."""
+    """A sandbox for templates, to which a dialect may add filters and names."""
     environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_finalized)
     environment.filters["regex_replace"] = _regex_replace
     return environment
@@ -95,7 +95,7 @@ def make_environment() -> GuardedEnvironment:
 _ENVIRONMENT = make_environment()
 _LIMITED = ResourceLimit()
 
-# What every template may use; a document's fields stand above them.
+# Names that every template may use; a document's fields override them.
 _GLOBALS = dict(_ENVIRONMENT.globals)
 
 
@@ -105,10 +105,10 @@ def _compile(text: str) -> Template:
 
 
 class _Simple(NamedTuple):
-    """A template of nothing but text, names and their attributes.
+    """A template that consists only of text, names and their attributes.
 
     Attributes:
-        parts: texts as they are; for what is to be filled in, a name and the attributes behind it.
+        parts: literal texts; for each placeholder, a name and the attributes after it.
         names: the names.
     """
 
@@ -135,7 +135,7 @@ def _simple_parts(text: str) -> _Simple | None:
 
 
 def _path(node: nodes.Node) -> tuple[str, ...] | None:
-    """A name and the attributes behind it, as in `choices.text`; None for any other expression."""
+    """A name and the attributes after it, as in `choices.text`; None for any other expression."""
     attributes: list[str] = []
     while isinstance(node, nodes.Getattr):
         attributes.append(node.attr)
@@ -162,20 +162,20 @@ def check_syntax(text: str, compiled: Callable[[str], object] = _compile) -> str
 
     Args:
         text: the template.
-        compiled: compiles it, in a dialect of its own.
+        compiled: compiles it, possibly in another dialect.
     """
     try:
         compiled(text)
     except TemplateSyntaxError as error:
         return f"template does not parse (line {error.lineno} of it): {error.message}"
-    except (RecursionError, SyntaxError, MemoryError) as error:  # Jinja writes Python, which has limits of its own
+    except (RecursionError, SyntaxError, MemoryError) as error:  # Jinja generates Python, which has its own limits
         return f"template is nested too deeply: {error}"
     return None
 
 
 def undefined_names(text: str, known: Collection[str]) -> list[str]:
-    """Names that a template reads and that are neither known nor set in it; its syntax is right."""
-    with ResourceLimit():  # constants are worked out on the way
+    """Names that a template reads and that are neither known nor set in it; its syntax must be valid."""
+    with ResourceLimit():  # parsing evaluates constants
         found = meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
     return sorted(name for name in found if name not in known and name not in _ENVIRONMENT.globals)
 
@@ -186,18 +186,18 @@ def render(text: str, fields: Mapping[str, Any], where: str) -> str:
     Args:
         text: the template.
         fields: the variables.
-        where: place of the template, for errors.
+        where: location of the template, for errors.
     """
     try:
         simple = _simple_parts(text)
         if simple is not None and fields.keys() >= simple.names:
             return "".join([part if isinstance(part, str) else str(_written(part, fields)) for part in simple.parts])
         template = _compile(text)
-        # As `template.render` does, without walking over all that is global for every document.
+        # Like `template.render`, without iterating over all globals for every document.
         context = _ENVIRONMENT.context_class(_ENVIRONMENT, {**_GLOBALS, **fields}, template.name, template.blocks)
         with _LIMITED:
             return joined(template.root_render_func(context))
-    except Exception as error:  # what a template computes may fail in any way
+    except Exception as error:  # a template may raise anything
         raise failure(error, fields, where) from error
 
 
@@ -205,9 +205,9 @@ def failure(error: Exception, fields: Mapping[str, Any], where: str) -> UserErro
     """The user error for an exception that a template raised.
 
     Args:
-        error: what it raised.
-        fields: the variables it was filled with.
-        where: its place.
+        error: the exception.
+        fields: the variables of the template.
+        where: its location.
     """
     if isinstance(error, LimitError):
         return error.at(f"{where}, template")
@@ -235,30 +235,30 @@ def render_literal(text: str, fields: Mapping[str, Any], where: str) -> Any:
     Args:
         text: the template.
         fields: the variables.
-        where: place of the template, for errors.
+        where: location of the template, for errors.
     """
     alone = _lone_list(text, fields)
     return literal(render(text, fields, where), where) if alone is None else alone
 
 
 def _lone_list(text: str, fields: Mapping[str, Any]) -> list[str] | None:
-    """The list of texts that a template such as {{choices.text}} names and nothing else; None for any other.
+    """The list of texts that a template such as {{choices.text}} consists of; None for any other template.
 
-    Written out and read back it would be the same list, at twenty times the cost.
+    Rendering and parsing it would give the same list, at twenty times the cost.
     """
     try:
         simple = _simple_parts(text)
         if simple is None or len(simple.parts) != 1 or isinstance(simple.parts[0], str):
             return None
         value = _at(simple.parts[0], fields)
-    except Exception:  # rendering will fail too, and say where
+    except Exception:  # rendering will fail too, and report where
         return None
     is_plain = type(value) is list and set(map(type, value)) == {str}
     return list(value) if is_plain and _is_short(value) else None
 
 
 def _is_short(texts: list[str]) -> bool:
-    """Whether a list is within the limit of literals, even if every character is written as an escape of ten."""
+    """Whether a list is within the limit of literals, even if every character becomes an escape of ten characters."""
     return 10 * (sum(map(len, texts)) + len(texts)) < LONGEST_LITERAL
 
 

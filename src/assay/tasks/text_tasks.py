@@ -1,6 +1,6 @@
 """The user's own texts as perplexity tasks: `text:PATH` is one task per domain, and a group over several of them.
 
-Takes a corpus (see `assay.data.corpora`), gives tasks that ask how likely each whole document is.
+Takes a corpus (see `assay.data.corpora`), gives tasks that request the likelihood of each whole document.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class TextTask:
-    """The documents of one domain, each a whole text. Satisfies the `Task` protocol.
+    """The documents of one domain, each scored as a whole. Satisfies the `Task` protocol.
 
     Attributes:
-        empty: number of documents without any text, which are left out.
+        empty: number of empty documents, which are left out.
     """
 
     name: str
@@ -91,7 +91,7 @@ class TextTask:
 
 @dataclass(frozen=True, slots=True)
 class TextCorpus:
-    """The tasks of `text:PATH`, the group over several of them, and notices about what was left out."""
+    """The tasks of `text:PATH`, the group over several of them, and notices about documents that were left out."""
 
     tasks: tuple[TextTask, ...]
     group: GroupSpec | None
@@ -102,7 +102,7 @@ def open_corpus(name: str, options: TaskOptions) -> TextCorpus:
     """The tasks of a name `text:PATH`.
 
     Raises:
-        DataError: with file and line, when there is nothing to read or something cannot be read.
+        DataError: with file and line, if there is nothing to read or something cannot be read.
     """
     path = _located(name, options.texts)
     corpus = read_corpus(path, Path(name.removeprefix(MARK)), options.texts, f"--tasks {MARK}{path}")

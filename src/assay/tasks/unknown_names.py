@@ -1,6 +1,6 @@
 """Errors for names that are not in the catalog: data files, folders, lm-eval's tasks and its `list`.
 
-Takes the name and the catalog; gives an error whose advice works when pasted.
+Takes the name and the catalog; gives an error with advice that can be pasted.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from assay.core.errors import Fault, UnknownName, did_you_mean, unknown_name
 from assay.tasks.catalog import Catalog
 
 _WHERE = "--tasks"
-# What lm-eval lists in the place of a task.
+# Names that make lm-eval print a list instead of running a task.
 LISTINGS = {"list": "tasks", "list_subtasks": "tasks", "list_groups": "groups", "list_tags": "tags"}
-# Endings of data files → what a task file calls their kind.
+# Extensions of data files → their kind in a task file.
 DATA_KINDS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet"}
-# Columns by what they often hold, the most telling names first.
+# Column names by their usual content, the most specific first.
 _QUESTIONS = ("question", "prompt", "query", "instruction", "input", "sentence", "text", "q", "problem", "source")
 _ANSWERS = ("answer", "target", "label", "gold", "output", "completion", "response", "solution", "expected", "a")
 _CHOICES = ("choices", "options", "endings", "candidates")
 _LETTERS = ("A", "B", "C", "D", "E")
-# Where a clone of lm-eval often lies.
+# Usual locations of a clone of lm-eval.
 _CLONES = ("lm-evaluation-harness/lm_eval/tasks", "lm_eval/tasks")
 _HEADER_CHARACTERS = 1_000_000
 
@@ -37,8 +37,8 @@ def unknown_task(name: str, catalog: Catalog, near_names: Sequence[str]) -> Unkn
 
     Args:
         name: the name.
-        catalog: the tasks there are.
-        near_names: those among which one that was meant is looked for.
+        catalog: the known tasks.
+        near_names: candidates for a suggestion.
     """
     path = Path(name).expanduser()
     if path.is_file() and path.suffix.lower() in DATA_KINDS:
@@ -86,7 +86,7 @@ def empty_folder(folder: Path) -> UnknownName:
 
 
 def lm_eval_tasks_folder(known: Sequence[Path]) -> Path | None:
-    """The task files of an lm-eval that is installed or cloned here, unless they are known already; not imported."""
+    """The task folder of an installed or cloned lm-eval, unless it is already known; lm-eval is not imported."""
     try:
         spec = importlib.util.find_spec("lm_eval")
     except (ImportError, ValueError):
@@ -151,7 +151,7 @@ def _picked(names: Sequence[str], wanted: Sequence[str]) -> str | None:
 
 
 def _columns(path: Path) -> list[str]:
-    """The columns of a data file, from its first line alone; none where that does not tell."""
+    """The columns of a data file, from its first line alone; empty if they cannot be read from it."""
     if path.suffix.lower() == ".parquet":
         return _parquet_columns(path)
     try:

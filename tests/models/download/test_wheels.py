@@ -220,7 +220,7 @@ def test_pips_own_last_words_are_shown(tmp_path: Path) -> None:
 def test_a_missing_network_is_distinguished_from_a_missing_package(tmp_path: Path) -> None:
     warning = "WARNING: Retrying after connection broken by NewConnectionError"
     failing = pip_that(f"import sys; sys.exit('{warning}\\n{warning} 2\\nERROR: No matching distribution')")
-    with pytest.raises(ModelError, match=r"said: WARNING: .* 2 \| ERROR: No matching distribution"):
+    with pytest.raises(ModelError, match=r"with the message: WARNING: .* 2 \| ERROR: No matching distribution"):
         failing("small==1.0", tmp_path, no_report)
 
 

@@ -94,15 +94,21 @@ def test_auroc_is_compared_as_scikit_learn_computes_it() -> None:
     found = compare("auroc", CONFIDENT, other)
     expected = [metrics.roc_auc_score(HITS, sure) for sure in (SURE, SURE[::-1])]
     assert found.difference.value == pytest.approx(expected[1] - expected[0])
-    # The same sets for both: redrawn by hand, with the same generator.
+    # The same sets for both: resampled by hand, with the same generator.
     places = np.random.default_rng(0).integers(0, SIZE, size=(2000, SIZE))
     hits, sure = np.array(HITS), np.array(SURE)
-    gaps = [
-        metrics.roc_auc_score(hits[row], sure[::-1][row]) - metrics.roc_auc_score(hits[row], sure[row])
-        for row in places
-        if 0 < hits[row].sum() < SIZE
-    ]
-    assert found.difference.stderr == pytest.approx(np.std(gaps), rel=0.05)
+    rows = [row for row in places if 0 < hits[row].sum() < SIZE]
+    areas = [[area_under_curve(hits[row], other[row]) for other in (sure, sure[::-1])] for row in rows]
+    for row, (one, two) in list(zip(rows, areas, strict=True))[:20]:
+        assert one == pytest.approx(metrics.roc_auc_score(hits[row], sure[row]))
+        assert two == pytest.approx(metrics.roc_auc_score(hits[row], sure[::-1][row]))
+    assert found.difference.stderr == pytest.approx(np.std([two - one for one, two in areas]), rel=0.05)
+
+
+def area_under_curve(hits: Any, sure: Any) -> float:
+    """The share of pairs of a right and a wrong answer in which the right one is surer; scikit-learn takes 4 ms."""
+    right, wrong = sure[hits == 1], sure[hits == 0]
+    return float(np.mean((right[:, None] > wrong) + 0.5 * (right[:, None] == wrong)))
 
 
 def test_whole_clusters_are_resampled() -> None:

@@ -18,7 +18,7 @@ _ROW_HEIGHT = 3.3  # inches
 _NAME_LETTERS = 38
 
 
-class Reliability(Protocol):
+class DrawnReliability(Protocol):
     """The data of a row of panels: `n` documents, bins of equal mass, and accuracy by coverage."""
 
     @property
@@ -29,7 +29,7 @@ class Reliability(Protocol):
     def curve(self) -> Sequence[CoveragePoint]: ...
 
 
-def reliability_figure(tasks: Mapping[str, Reliability], path: str | Path, title: str) -> None:
+def reliability_figure(tasks: Mapping[str, DrawnReliability], path: str | Path, title: str) -> None:
     """A row of panels per task.
 
     Args:
@@ -58,7 +58,7 @@ def reliability_figure(tasks: Mapping[str, Reliability], path: str | Path, title
             right.set_title(f"n = {task.n:,}", loc="left", color=MUTED)
 
 
-def _bins(axes: Axes, task: Reliability) -> None:
+def _bins(axes: Axes, task: DrawnReliability) -> None:
     axes.plot([0, 100], [0, 100], color=MUTED, lw=1, ls=DASHES, zorder=1)
     across = [100 * one.confidence for one in task.bins]
     for x, one in zip(across, task.bins, strict=True):
@@ -69,7 +69,7 @@ def _bins(axes: Axes, task: Reliability) -> None:
     axes.tick_params(labelbottom=False)
 
 
-def _counts(axes: Axes, task: Reliability) -> None:
+def _counts(axes: Axes, task: DrawnReliability) -> None:
     """A bar for each bin, from its lowest to its highest confidence; its height is the number of documents."""
     for one in task.bins:
         # A bin of equal confidences would be a bar without width.
@@ -84,7 +84,7 @@ def _counts(axes: Axes, task: Reliability) -> None:
     axes.text(0.01, 0.96, label, transform=axes.transAxes, va="top", fontsize=8, color=GREY)
 
 
-def _risk(axes: Axes, task: Reliability) -> None:
+def _risk(axes: Axes, task: DrawnReliability) -> None:
     xs = [100 * point.coverage for point in task.curve]
     ends = []
     for point in task.curve:

@@ -86,7 +86,7 @@ def _over_corpus(name: str) -> Aggregation:
     def read(values: Sequence[Any]) -> Any:
         from assay.scoring.metrics import corpus
 
-        return corpus.Corpus(values, name)
+        return corpus.CountedSegments(values, name)
 
     def estimate(counted: Any) -> Estimate:
         from assay.scoring.metrics import corpus

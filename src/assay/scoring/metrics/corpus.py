@@ -22,24 +22,24 @@ _SEGMENTS_AT_ONCE = 100
 _EXPECTED = "[right text or texts, generated text]"
 
 
-def estimate(corpus: Corpus) -> Estimate:
+def estimate(corpus: CountedSegments) -> Estimate:
     """The score, with bootstrap standard error and interval."""
     return bootstrap.spread(bootstrap.percentile_estimate(corpus.indices, corpus.scores))
 
 
-def clustered_estimate(corpus: Corpus, clusters: Sequence[str]) -> Estimate:
+def clustered_estimate(corpus: CountedSegments, clusters: Sequence[str]) -> Estimate:
     """The same with a cluster bootstrap."""
     found = bootstrap.cluster_bootstrap(corpus.indices, clusters, corpus.scores, bootstrap.Resampling())
     return bootstrap.spread(found)
 
 
-def lm_eval_stderr(corpus: Corpus, iterations: int, report: ProgressCallback) -> float | None:
+def lm_eval_stderr(corpus: CountedSegments, iterations: int, report: ProgressCallback) -> float | None:
     """lm-eval's bootstrap standard error: its resamples are of documents, here represented by indices."""
     corpus.count(report)
     return lm_eval_bootstrap.lm_eval_stderr(corpus.indices, corpus.scores, iterations, report)
 
 
-class Corpus:
+class CountedSegments:
     """The segments of a corpus, counted for one metric."""
 
     def __init__(self, values: Sequence[Any], name: str) -> None:

@@ -40,7 +40,7 @@ def standings(matrix: Matrix) -> Section:
     notes = [*_failed_means(matrix), *_over_which(matrix), *_left_out(matrix)]
     if any(item.win_rate.tasks for item in matrix.standings):
         note = "Win rate: the share of the other models that do worse, beyond chance or not"
-        notes.append(f"{note}; ranks tell which differences are more than chance.")
+        notes.append(f"{note}; the ranks show which differences are more than chance.")
     notes += _rank_notes(matrix, overall)
     return Section("Over all tasks, each counted once", headings, tuple(rows), tuple(notes))
 

@@ -34,7 +34,7 @@ from assay.tasks.selection import Wanted
 from assay.tasks.styles import OWN, find_style
 
 _SEED = 1234
-# Further metrics of the same answers, beside the accuracies.
+# Other diagnostics of the same answers, beside the accuracies.
 _DIAGNOSTICS = (
     "exact_match",
     "greedy_choice",

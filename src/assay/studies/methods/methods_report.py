@@ -226,7 +226,7 @@ def _diagnostics(study: MethodsStudy) -> Section:
         if values:
             rows.append((task, model, style, *(format_number(values.get(name)) for name in names)))
     rows.sort(key=lambda row: study.tasks.index(row[0]))
-    return Section("What else the same answers tell", ("Task", "Model", "Style", *names), tuple(rows))
+    return Section("Other diagnostics of the same answers", ("Task", "Model", "Style", *names), tuple(rows))
 
 
 def _named(metric: MetricResult) -> str:
@@ -261,7 +261,7 @@ def _places(study: MethodsStudy) -> Section:
         for item in study.places
     )
     headings = ("Task", "Model", "Method@style", "picked", "right", "none picked")
-    return Section("How often each place is picked, and how often it is right", headings, rows)
+    return Section("How often each position is predicted, and how often it is right", headings, rows)
 
 
 def _counts(counts: Sequence[int]) -> str:

@@ -154,9 +154,9 @@ def statistic_by_counts(aggregation: str, values: Sequence[Value]) -> StatisticB
         values: one per document; there is at least one.
     """
     if aggregation in CORPUS_METRICS:
-        from assay.scoring.metrics.corpus import Corpus
+        from assay.scoring.metrics.corpus import CountedSegments
 
-        return Corpus(values, aggregation).scores_by_counts
+        return CountedSegments(values, aggregation).scores_by_counts
     if aggregation in _GAP_STATISTICS:
         return _gaps(*_GAP_STATISTICS[aggregation](values))
     return _STATISTICS[aggregation](values)

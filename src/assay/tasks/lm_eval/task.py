@@ -59,7 +59,7 @@ class LmEvalTask:
         self._skip_notices: dict[str, list[str]] = {}
 
     def share_rows_with(self, other: LmEvalTask) -> LmEvalTask:
-        """This task, which reads the rows of another one of the same dataset only once with it."""
+        """This task, sharing the cached rows of another task on the same dataset, so that they are read once."""
         self._read_splits = other._read_splits
         return self
 
@@ -125,7 +125,7 @@ class LmEvalTask:
         return listed_order(len(instance.choices), self.definition.variant.order, instance.task)
 
     def written_choices(self) -> Sequence[Any]:
-        """The choices that the task file lists, also where a style reads them."""
+        """The choices that the task file lists, even if a style reads them."""
         definition = self.definition
         is_read = definition.style is not None and definition.format is None
         return listed_choices(definition.file.data.get("doc_to_choice") if is_read else definition.rendering.choice)
@@ -154,7 +154,7 @@ class LmEvalTask:
         return self._instance_builder.build(document)
 
     def question(self, document: Document) -> Question | None:
-        """The document as a question of its format; None where none can be found in it."""
+        """The document as a question of its format; None if none can be found in it."""
         try:
             return None if self._question_reader is None else self._question_reader(document.fields)
         except DataError:
@@ -165,7 +165,7 @@ class LmEvalTask:
         return question_reader(self.definition)
 
     def training_examples(self, part: str, kinds: frozenset[str]) -> Sequence[TrainingExample]:
-        """See `ProvidesTrainingExamples`; `notices` reports the documents that give none."""
+        """See `ProvidesTrainingExamples`; `notices` reports the documents that yield none."""
         if part == EVALUATED:
             return [
                 training_example
@@ -253,7 +253,7 @@ class LmEvalTask:
         return open_source(definition.source, sees_code or self._is_like_lm_eval)
 
     def _custom_source(self, make: Process) -> Source:
-        """The dataset that task code makes from the task's and the run's notes."""
+        """The dataset that task code creates from the metadata of the task and the run."""
         where = self.definition.file.where("custom_dataset")
         notes = {
             **self.definition.metadata,
@@ -283,7 +283,7 @@ class LmEvalTask:
         with seeded(self.options.python_seed, self.options.numpy_seed) as chance:
             rows = self._rows(split, process, key)
             if chance.was_used:
-                # lm-eval makes the examples' pool first. Where the documents are drawn at random, the order counts.
+                # lm-eval builds the pool of examples first. If documents are drawn at random, the order matters.
                 chance.start()
                 self._read_splits.clear()
                 self._pool()
@@ -291,7 +291,7 @@ class LmEvalTask:
         return rows
 
     def _rows(self, split: str, process: Process | None, *key: str) -> list[dict[str, Any]]:
-        """The rows of a split; one that serves for documents and examples alike is read once."""
+        """The rows of a split; a split used for both documents and examples is read once."""
         if (split, process) not in self._read_splits:
             where = self.definition.file.where(*key)
             if process is None:
@@ -334,7 +334,7 @@ class LmEvalTask:
             return list(self._pool())
 
     def _pool(self) -> Sequence[Row]:
-        """Rows that examples may come from; the order of the sources is lm-eval's."""
+        """Rows that examples are drawn from; the order of preference is lm-eval's."""
         definition = self.definition
         if definition.fewshot.split is not None:
             inner = ("fewshot_config", "split")
@@ -360,16 +360,16 @@ class LmEvalTask:
         return f"split {definition.fewshot.split or next((split for split in splits if split), None)}"
 
     def _sampler(self, pool: list[Row]) -> CheckedSampler:
-        # lm-eval keeps a document out of its own examples when the two splits have the same name, and None
-        # equals None: a task with neither draws one more example. Equal prompts need the same draws; what is left of
-        # documents that are drawn for themselves is replaced afterwards.
+        # lm-eval excludes a document from its own examples if the two splits have the same name, and None
+        # equals None: a task with neither draws one more example. Equal prompts need the same draws; documents that
+        # are still drawn as their own examples are replaced afterwards.
         fewshot = self.definition.fewshot
-        # Balanced examples are drawn anew without the document, whatever its split, so that they stay balanced.
+        # Balanced examples are drawn again without the document, whatever its split, so that they stay balanced.
         is_excluding = fewshot.excludes or fewshot.split == self.definition.test_split or fewshot.sampler == BALANCED
         excluded: Callable[[int], Row] | None = self._row if is_excluding else None
         where = self.definition.file.where("num_fewshot")
         seed = self.options.fewshot_seed if fewshot.seed is None else fewshot.seed
-        # lm-eval's generator walks over the chosen documents only.
+        # lm-eval draws for the chosen documents only.
         chosen = (self.options.samples or {}).get(self.definition.variant.base) if self._is_like_lm_eval else None
         order = sorted(set(chosen)) if chosen is not None else None
         drawing = SamplerSettings(self.num_fewshot, seed, excluded, where, self._row, order)
@@ -383,7 +383,7 @@ class LmEvalTask:
 
 
 def left_out_notices(task: str, left_out: Sequence[tuple[int, str]], kept: int) -> list[str]:
-    """A line for every reason: how many documents, of how many, and the first of them."""
+    """A line for every reason: the number of documents left out, the total, and the first of them."""
     found: dict[str, list[int]] = {}
     for place, reason in left_out:
         found.setdefault(reason, []).append(place)
@@ -396,7 +396,7 @@ def left_out_notices(task: str, left_out: Sequence[tuple[int, str]], kept: int) 
 
 
 def like_lm_eval(scoring: Scoring) -> Scoring:
-    """The same scoring with lm-eval's slip: an empty list of regexes makes `exact_match` compare whole lists."""
+    """The same scoring with lm-eval's bug: an empty list of regexes makes `exact_match` compare whole lists."""
     return replace(scoring, metrics=tuple(map(_with_lm_eval_bug, scoring.metrics)))
 
 

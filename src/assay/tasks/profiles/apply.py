@@ -35,7 +35,7 @@ SAME_RIGHT_CHOICE = (
 
 @dataclass(frozen=True, slots=True)
 class ProfileOverrides:
-    """The user's own choices, which win over the profile's.
+    """The user's own choices, which override the profile's.
 
     Attributes:
         options: the run's options.
@@ -53,9 +53,9 @@ class Profiled:
     """A task in one variant of a profile.
 
     Attributes:
-        definition: the task; as its file has it where the label is empty.
+        definition: the task; as its file defines it if the label is empty.
         own: the task's own name.
-        label: profile and variant, as they stand behind the task's name: `olmes-mcf`.
+        label: profile and variant, as they follow the task's name: `olmes-mcf`.
         variant: the variant's name.
         combines: whether the tool reports the best of the variants.
         caveats: differences from the tool, without the task's name.
@@ -90,13 +90,13 @@ def check_metrics(profile: Profile, metrics: Mapping[str, frozenset[str]]) -> No
 def profiled(
     definition: TaskDefinition, profile: Profile, overrides: ProfileOverrides, metrics: Mapping[str, frozenset[str]]
 ) -> list[Profiled]:
-    """A task as a profile has it.
+    """A task in the variants of a profile.
 
     Args:
-        definition: the task as its file has it.
+        definition: the task as its file defines it.
         profile: the tool's conventions.
-        overrides: what the user requests besides.
-        metrics: metric → shapes that it scores.
+        overrides: the user's choices, which override the profile's.
+        metrics: metric → output types that it scores.
     """
     rule = profile.rule(definition.name)
     if rule is None and not profile.has_rules:
@@ -111,20 +111,20 @@ def profiled(
 
 
 def _unfit(definition: TaskDefinition, profile: Profile, rule: ProfileRule | None) -> str:
-    """Reason why a profile leaves a task as its file defines it; empty if it changes it."""
+    """Reason why a profile leaves a task unchanged; empty if it changes it."""
     is_choice = definition.output_type == "multiple_choice"
     if rule is None or not is_choice:
         own = f"{rule.unfit}; these tasks run as their files define them" if rule is not None and rule.unfit else ""
         return own or (NO_RULE if is_choice else NOT_CHOICE)
     lists = any(variant.style is not None and variant.style.shows_options for variant in rule.variants)
-    # A general rule knows nothing of the task: that the last choice is always right, say, a list would give away.
+    # A general rule is not specific to the task: listing the choices could reveal, say, that the last is always right.
     is_same = definition.format is None and isinstance(definition.rendering.target, int)
     reason = SAME_RIGHT_CHOICE if rule is profile.default and lists and is_same else rule.unfit
     return f"{reason}; these tasks run as their files define them" if reason else ""
 
 
 def _wanted(variants: Sequence[Variant], overrides: ProfileOverrides) -> Sequence[Variant]:
-    """The variants of a rule; of those that ask like a style that the user names, or else of all, the first."""
+    """The variants of a rule; with a style that the user names, only the first of the same kind, else the first."""
     if not overrides.is_styled:
         return variants
     alike = [variant for variant in variants if _kind(variant.style) == _kind(overrides.style)]
@@ -170,7 +170,7 @@ def _in_variant(
 def _scored(
     styled: TaskDefinition, variant: Variant, metrics: Mapping[str, frozenset[str]], is_styled: bool
 ) -> TaskDefinition:
-    """A definition with the variant's metrics, and its filters unless the user names a style, which has its own."""
+    """A definition with the variant's metrics, and with its filters unless the user's style has its own."""
     changes: dict[str, Any] = {"metric_list": list(variant.metrics)} if variant.metrics else {}
     if variant.filters and not is_styled:
         changes["filter_list"] = list(variant.filters)
@@ -178,7 +178,7 @@ def _scored(
 
 
 def _skip_other_choice_counts(definition: TaskDefinition, size: int) -> Callable[[Mapping[str, Any]], str | None]:
-    """Why a tool that asks questions of so many choices leaves a row out; None for a row that it asks."""
+    """Returns the reason why a tool that requires `size` choices leaves a row out; None for a row that it evaluates."""
     read = question_reader(definition)
 
     def reason(row: Mapping[str, Any]) -> str | None:
@@ -193,7 +193,7 @@ def _skip_other_choice_counts(definition: TaskDefinition, size: int) -> Callable
 def _changed(definition: TaskDefinition, profile: Profile, variant: Variant, options: TaskOptions) -> TaskDefinition:
     """The definition with the variant's settings other than style and metrics."""
     changes: dict[str, Any] = {"description": variant.description, "format": variant.format}
-    # The user's number of examples goes by the file's own, so that a file's 0 stays what it is.
+    # The user's number of examples is resolved against the file's own, so that a 0 in the file still applies.
     changes["num_fewshot"] = variant.num_fewshot if options.num_fewshot is None else None
     changes["fewshot_delimiter"] = variant.fewshot_delimiter
     said = {key: value for key, value in changes.items() if value is not None}

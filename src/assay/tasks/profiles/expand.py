@@ -1,7 +1,7 @@
 """Profile variants of tasks and groups, the best of them, and the notices of a profile.
 
-Takes a profile with a task's definition, or with a group and its members; gives one task or group per variant. From
-all of them together: what is reported as the best of its variants, and how the run differs from the tool.
+Takes a profile with a task's definition, or with a group and its members; gives one task or group per variant. For
+the whole run: tasks and groups reported as the best of their variants, and differences from the tool.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _MOST_NAMES = 8
 
 @dataclass(frozen=True, slots=True)
 class BestOfVariants:
-    """A task or group in several variants, of which a tool reports the best; or a group of such.
+    """A task or group in several variants, of which a tool reports the best; or a group of these.
 
     Attributes:
         tool: the profile's name.
         name: the task's or group's own name.
-        variants: variant → the name of its task or group in the run; empty for a group of such.
-        members: what the mean of the best is taken over, for a group of such.
+        variants: variant → the name of its task or group in the run; empty for a group of these.
+        members: members of a group of these, over whose best variants the mean is taken.
     """
 
     tool: str
@@ -45,9 +45,9 @@ class ProfiledEntry:
         label: profile and variant, as in `olmes-mcf`.
         variant: the variant's name.
         combines: whether the tool reports the best of the variants.
-        primary: the metrics that come first in it.
+        primary: its primary metrics.
         pipelines: the names of its filter pipelines.
-        members: own names of the members that a group which reports something combines; None for a task.
+        members: own names of the members that a group with metrics combines; None for a task.
     """
 
     own: str
@@ -61,7 +61,7 @@ class ProfiledEntry:
 
 @dataclass(frozen=True, slots=True)
 class Caveat:
-    """A difference from the tool, and the task or group that it is about."""
+    """A difference from the tool, and the task or group that it concerns."""
 
     text: str
     own: str
@@ -69,7 +69,7 @@ class Caveat:
 
 @dataclass(frozen=True, slots=True)
 class ProfiledGroup:
-    """A group of the run; its entry is None where the profile leaves all members as they are."""
+    """A group of the run; its entry is None if the profile leaves all members unchanged."""
 
     spec: GroupSpec
     entry: ProfiledEntry | None = None
@@ -82,13 +82,13 @@ class ProfiledGroup:
 def task_variants(
     definition: TaskDefinition, profile: Profile, overrides: ProfileOverrides, metrics: Mapping[str, frozenset[str]]
 ) -> list[Profiled]:
-    """A task in every variant of a profile, with the metrics that the run adds.
+    """A task in every variant of a profile, with the run's scoring overrides.
 
     Args:
-        definition: the task as its file has it.
+        definition: the task as its file defines it.
         profile: the tool's conventions.
-        overrides: the user's choices, which win over the profile's.
-        metrics: metric → shapes that it scores.
+        overrides: the user's choices, which override the profile's.
+        metrics: metric → output types that it scores.
     """
     return [
         replace(item, definition=rescored(item.definition, overrides.options.scoring, metrics))
@@ -116,7 +116,7 @@ def task_entries(items: Iterable[Profiled]) -> dict[str, ProfiledEntry]:
 def group_variants(
     profile: Profile, spec: GroupSpec, name: str, alias: str, entries: Mapping[str, ProfiledEntry]
 ) -> list[ProfiledGroup]:
-    """A group for every variant of its members; the members that the profile leaves as they are belong to each.
+    """A group for every variant of its members; members that the profile leaves unchanged belong to each.
 
     Args:
         profile: the tool's conventions.
@@ -150,7 +150,7 @@ def _group_entry(name: str, alike: Sequence[ProfiledEntry], reports: bool) -> Pr
 def _group_metrics(
     profile: Profile, spec: GroupSpec, entry: ProfiledEntry
 ) -> tuple[tuple[GroupMetricSpec, ...], tuple[Caveat, ...]]:
-    """A group that reports something reports what comes first in its members, in their order of pipelines."""
+    """A group with metrics reports the primary metric of its members, in their order of pipelines."""
     if not spec.metrics or not _averages(profile, entry):
         return (), ()
     if len(entry.primary) > 1:
@@ -170,14 +170,14 @@ def _averages(profile: Profile, group: ProfiledEntry) -> bool:
 
 
 def best_of_variants(profile: Profile, entries: Mapping[str, ProfiledEntry]) -> tuple[BestOfVariants, ...]:
-    """What is reported as the best of its variants; what a combined group holds counts in the group.
+    """Tasks and groups that are reported as the best of their variants; members of a combined group are not listed.
 
     Args:
         profile: the tool's conventions.
         entries: name in the run → entry; members before the groups that hold them.
     """
     families: dict[str, dict[str, str]] = {}  # own name → variant → name in the run
-    means: dict[str, tuple[str, ...]] = {}  # own name of a group → what the mean of the best is taken over
+    means: dict[str, tuple[str, ...]] = {}  # own name of a group → members over whose best variants the mean is taken
     inside: set[str] = set()
     for name, entry in entries.items():
         if not entry.combines or entry.members == ():
@@ -204,7 +204,7 @@ def best_of_variants(profile: Profile, entries: Mapping[str, ProfiledEntry]) -> 
 
 
 def profile_notices(profile: Profile, is_applied: bool, caveats: Iterable[Caveat]) -> tuple[str, ...]:
-    """Differences from the tool, each with the tasks that it is about.
+    """Differences from the tool, each with the tasks that it concerns.
 
     Args:
         profile: the tool's conventions.

@@ -1,7 +1,7 @@
 """Reads a profile: YAML in, rules out, every fault with its line.
 
-A profile has a `source`, a `description`, known `deviations` from the tool, and `tasks`: rules of which the first whose
-pattern fits a task's name counts, and a `default` for all other multiple-choice tasks.
+A profile has a `source`, a `description`, known `deviations` from the tool, and `tasks`: rules, of which the first
+whose pattern matches a task's name applies, and a `default` for all other multiple-choice tasks.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from assay.tasks.templates import check_syntax
 
 FOLDER = Path(__file__).parent
 _FEWSHOT_KEYS = ("sampler", "split", "seed", "by", "rows")
-# What balanced examples go by: the text of the right choice, or the answer as an example shows it, such as its letter.
+# Label of balanced examples: the text of the right choice, or the answer as an example shows it, such as its letter.
 _BALANCED_BY = ("text", "shown")
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way in which a tool prompts and scores a task. None keeps the task file's value.
+    """A variant in which a tool prompts and scores a task. None keeps the task file's value.
 
     Attributes:
-        name: short name; empty where a rule has one way only.
-        style: how questions are put.
+        name: short name; empty if a rule has only one variant.
+        style: prompt style.
         metrics: entries of a `metric_list`, the primary one first.
         num_fewshot: examples per prompt.
-        sampler: which examples: a name of `SAMPLERS`.
-        split: where they are from.
-        seed: start of their random stream, in place of the run's.
-        by: what balanced examples go by, `text` or `shown`.
-        rows: the tool's own examples in order, each as columns and their values in a row of the split. Where the split
+        sampler: few-shot sampler: a name of `SAMPLERS`.
+        split: split that examples are drawn from.
+        seed: seed of their random generator, in place of the run's.
+        by: label of balanced examples, `text` or `shown`.
+        rows: the tool's own examples in order, each as columns and their values in a row of the split. If the split
             lacks one, the sampler chooses instead.
-        filters: entries of a `filter_list` that read a written answer, in place of the style's.
+        filters: entries of a `filter_list` that extract a generated answer, in place of the style's.
         description: the text at the beginning of a prompt; a template over the document's columns.
-        fewshot_delimiter: what stands behind an example.
-        format: the parts of a question over the document's columns, where the task's own prompt does not show them.
-        place: where it stands in the profile's file.
+        fewshot_delimiter: text after an example.
+        format: the parts of a question over the document's columns, if the task's own prompt does not show them.
+        place: its key path in the profile's file.
     """
 
     name: str = ""
@@ -66,7 +66,7 @@ class Variant:
 
     @property
     def line(self) -> str:
-        """The variant in half a line."""
+        """A short description of the variant."""
         metrics = ", ".join(str(entry["metric"]) for entry in self.metrics) or "the task's own metrics"
         shots = "" if self.num_fewshot is None else f", {self.num_fewshot}-shot"
         sampler = "curated" if self.rows else self.sampler
@@ -79,13 +79,13 @@ class ProfileRule:
     """A tool's rule for tasks whose names match some patterns.
 
     Attributes:
-        match: patterns of task names; none for the default.
-        variants: the ways to ask.
-        unfit: why the tool's way cannot be repeated, so that the task runs as its file has it; empty where it can.
-        combine: `max` where the tool reports the best variant; empty where each stands for itself.
-        choices: how many choices a question must have, where the tool leaves out all others; None for any number.
-        notice: what users must know about the examples when the rule is used with some.
-        deviations: what is known to differ from the tool on these tasks.
+        match: patterns of task names; empty for the default.
+        variants: the variants that the tool evaluates.
+        unfit: why the tool's method cannot be reproduced, so that the task runs as its file defines it; else empty.
+        combine: `max` if the tool reports the best variant; empty if each is reported separately.
+        choices: number of choices that a question must have, if the tool leaves out all others; None for any number.
+        notice: notice about the examples, shown if the rule is used with any.
+        deviations: known differences from the tool on these tasks.
         source: the tool's own file.
     """
 
@@ -100,7 +100,7 @@ class ProfileRule:
 
     @property
     def line(self) -> str:
-        """The rule in a line."""
+        """A one-line description of the rule."""
         said = self.unfit or "; ".join(variant.line for variant in self.variants)
         best = f"; {self.combine} of them" if self.combine else ""
         source = f" ({self.source})" if self.source else ""
@@ -113,16 +113,16 @@ class Profile:
 
     Attributes:
         name: the tool's name, or that of the user's file.
-        file: where it was read from.
-        description: what the tool does, in a line or two.
-        source: repository, version, paper: whatever says where the facts are from.
-        deviations: what is known to differ from the tool.
-        rules: in order; the first that fits a task counts.
-        default: for all other multiple-choice tasks; None to leave them alone.
-        weight_by_size: whether a group weighs tasks by their documents; None as the group's file says.
-        averaged_first: patterns of groups whose members are averaged before the best variant is taken. Of any other
+        file: the file it was read from.
+        description: the tool's conventions, in a line or two.
+        source: repository, version, paper: the sources of the facts.
+        deviations: known differences from the tool.
+        rules: in order; the first that matches a task applies.
+        default: rule for all other multiple-choice tasks; None to leave them unchanged.
+        weight_by_size: whether a group weights tasks by their number of documents; None for the group file's value.
+        averaged_first: patterns of groups whose members are averaged before the best variant is taken. For any other
             group, the mean of each member's best is reported.
-        model_args: settings with which the tool opens a Hugging Face decoder; the user's own win.
+        model_args: settings with which the tool opens a Hugging Face decoder; the user's own override them.
     """
 
     name: str
@@ -158,7 +158,7 @@ class Profile:
 
     @property
     def all_deviations(self) -> tuple[str, ...]:
-        """Everything that is known to differ from the tool, on all tasks and on some."""
+        """All known differences from the tool, on all tasks and on some."""
         rules = (*self.rules, *([self.default] if self.default is not None else []))
         return tuple(dict.fromkeys((*self.deviations, *(text for rule in rules for text in rule.deviations))))
 
@@ -273,7 +273,7 @@ class _ProfileReader:
         return tuple(value)
 
     def _prose(self, data: Mapping[str, Any], above: KeyPath) -> tuple[str, ...]:
-        """The deviations that a profile or a rule names, each on one line."""
+        """The deviations of a profile or a rule, each on one line."""
         return tuple(" ".join(text.split()) for text in self._texts(data.get("deviations", []), (*above, "deviations")))
 
     def _patterns(self, groups: Mapping[str, Any]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from assay.tasks.lm_eval.file.definition import FewshotDefinition, TaskDefinitio
 from assay.tasks.lm_eval.build.fields import Row
 from assay.tasks.lm_eval.build.instances import Readers, field_locations
 
-# Whole texts are read without examples, whatever the run says.
+# Whole texts are scored without examples, whatever the run's settings.
 _NO_EXAMPLES = "loglikelihood_rolling"
 
 
@@ -32,7 +32,7 @@ def with_sampler(definition: TaskDefinition, options: TaskOptions) -> TaskDefini
     name = options.fewshot_sampler
     own = definition.fewshot
     if name is not None:
-        # A profile's seed and labels are those of its own sampler.
+        # A profile's seed and labels belong to its own sampler.
         kept = own if name == own.sampler else replace(own, sampler=name, seed=None, label=None)
         kept = replace(kept, listed=())
         excludes = kept.excludes or (name != DEFAULT and shares_split(definition, kept))
@@ -76,9 +76,9 @@ def sampler_of(definition: TaskDefinition, pool: list[Row], settings: SamplerSet
 
 
 def listed_indices(fewshot: FewshotDefinition, pool: Sequence[Row], count: int) -> list[int | None] | None:
-    """Places in the pool of the first examples that a profile lists, None for one that the pool lacks.
+    """Pool indices of the first examples that a profile lists, None for an example that the pool lacks.
 
-    None where the profile lists none, or where they could hold the answer of a document that is asked about.
+    None if the profile lists none, or if they could reveal the answer of an evaluated document.
     """
     if not fewshot.listed or fewshot.excludes:
         return None
@@ -119,7 +119,7 @@ def _shown_labels(definition: TaskDefinition, pool: Sequence[Row], where: str) -
         try:
             return _answer(readers, deepcopy(row) if readers.has_code else row)
         except DataError:
-            return None  # without an answer, it comes last; should it be shown, its fault is reported then
+            return None  # without an answer it comes last; its fault is reported if it is shown
 
     if all(label(row) is None for row in pool):
         found = f"none of the {len(pool)} rows that examples come from has a right answer, which the balanced sampler needs"
@@ -130,7 +130,7 @@ def _shown_labels(definition: TaskDefinition, pool: Sequence[Row], where: str) -
 def _answer(readers: Readers, row: Row) -> str | None:
     """Text of a row's right answer: the choice that it names, or its own text."""
     choices = readers.choices(row) if readers.choices is not None else []
-    # Where there is one prompt per choice, the place of the right one stands in its text.
+    # With one prompt per choice, `doc_to_text` gives the index of the right choice.
     answer: Any = readers.text(row) if choices else None
     if not isinstance(answer, int):
         answer = readers.target(row)

@@ -16,12 +16,12 @@ from assay.tasks.templates import render, render_literal
 Row = Mapping[str, Any]
 Reader = Callable[[Row], Any]
 
-# Digits of a number that points at a choice; a longer text of digits is a text.
+# Maximum number of digits of a choice index; a longer string of digits is text.
 LONGEST_NUMBER = 18
 
 
 class Derived:
-    """A field that a function of ours makes of a row, which it leaves as it is."""
+    """A field that a function of ours computes from a row without changing the row."""
 
     is_pure = True
 
@@ -33,7 +33,7 @@ class Derived:
 
 
 def text_reader(value: Any, columns: Collection[str], has_choices: bool, where: str) -> Reader:
-    """Reads `doc_to_text`: a text, or a number that points at a choice."""
+    """Reads `doc_to_text`: a text, or the index of a choice."""
     if isinstance(value, int):
         return lambda row: value
     if callable(value):
@@ -56,14 +56,14 @@ def called(function: Callable[..., Any], where: str) -> Callable[..., Any]:
             return function(*arguments, **settings)
         except AssayError:
             raise
-        except Exception as error:  # code of others may raise anything
+        except Exception as error:  # third-party code may raise anything
             raise DataError(Fault(where, f"its function failed: {type(error).__name__}: {error}")) from error
 
     return call
 
 
 def _column_reader(name: str, where: str) -> Reader:
-    """Reads a column as it is. Only an example can lack one: the evaluated rows have the columns of the first."""
+    """Reads a column unchanged. Only an example can lack one: evaluated rows have the columns of the first."""
 
     def read(row: Row) -> Any:
         try:
@@ -76,12 +76,12 @@ def _column_reader(name: str, where: str) -> Reader:
 
 
 def _is_number(text: str) -> bool:
-    """Whether a text means a place among the choices. lm-eval's test, `isdigit`, also takes "²" and then fails."""
+    """Whether a text is the index of a choice. lm-eval's test, `isdigit`, also accepts "²" and then fails."""
     return text.isdecimal() and len(text) <= LONGEST_NUMBER
 
 
 def target_reader(value: Any, columns: Collection[str], has_choices: bool, where: str) -> Reader:
-    """Reads `doc_to_target`: a text, a number that points at a choice, or a list of either."""
+    """Reads `doc_to_target`: a text, the index of a choice, or a list of either."""
     if callable(value):
         return called(value, where)
     if not isinstance(value, str):
@@ -134,7 +134,7 @@ def _no_text(item: Any, where: str, advice: str) -> DataError:
 
 
 def optional_reader(value: str | None, where: str) -> Callable[[Row], str]:
-    """Reads `description` or `gen_prefix`: text, empty when the task has none."""
+    """Reads `description` or `gen_prefix`: text, empty if the task has none."""
     if not value:
         return lambda row: ""
 

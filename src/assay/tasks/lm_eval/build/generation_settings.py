@@ -35,7 +35,7 @@ def effective_settings(own: Mapping[str, Any] | None, overrides: Mapping[str, An
         }
     else:
         merged = {"until": [delimiter], **own}
-        with suppress(TypeError, ValueError):  # the request reports what is not a number
+        with suppress(TypeError, ValueError):  # `generation_settings` reports a value that is not a number
             merged |= {"temperature": float(own["temperature"])} if "temperature" in own else {}
     return {**merged, **overrides}
 
@@ -43,8 +43,8 @@ def effective_settings(own: Mapping[str, Any] | None, overrides: Mapping[str, An
 def generation_settings(merged: Mapping[str, Any], seed: int | None, where: str) -> GenerationSettings:
     """The settings as fields of a request.
 
-    Sampling is on when `do_sample` says so, or, without that key, when the temperature is above 0.
-    Without sampling the temperature is 0, whatever the file says.
+    Sampling is on if `do_sample` is true, or, without that key, if the temperature is above 0.
+    Without sampling the temperature is 0, whatever the file has.
     """
     until = merged.get("until") or []
     if not isinstance(until, (str, list, tuple)):
@@ -52,7 +52,7 @@ def generation_settings(merged: Mapping[str, Any], seed: int | None, where: str)
     stops = [until] if isinstance(until, str) else list(until)
     temperature = _temperature(merged, where)
     do_sample = merged.get("do_sample", temperature > 0)
-    if isinstance(do_sample, str):  # any text would count as true, "no" as well
+    if isinstance(do_sample, str):  # any text would count as true, even "no"
         raise TaskFileError(Fault(f"{where}.do_sample", f"is {do_sample!r}", "true or false"))
     if do_sample and temperature == 0 and "temperature" in merged:
         raise TaskFileError(

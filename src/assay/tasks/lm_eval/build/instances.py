@@ -1,6 +1,6 @@
-"""Builds documents of a task file into instances: renders prompt and examples, makes requests, finds the gold answer.
+"""Builds documents of a task file into instances: renders prompt and examples, creates requests, finds the gold answer.
 
-Pure once it is made: the same document always gives the same instance.
+Pure after construction: the same document always gives the same instance.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from assay.tasks.prompt_parts import Delimiters, PromptPiece, as_messages, as_te
 from assay.tasks.templates import WatchedNulls
 
 INVALID_GOLD = -100
-# Note of an instance: a field without a value stands in it as the word None.
+# Note of an instance: a field without a value appears in it as the word None.
 NULL_WRITTEN = "null_written"
-# The key under which a row tells which order of its choices is meant, and the row itself.
+# Key of a row for the order of its choices and the original row.
 ROTATION = "__rotation__"
 
 
 class ReorderedRow(NamedTuple):
-    """A row whose choices are listed in another order: their places as they are shown, and the row itself."""
+    """A row whose choices are listed in another order: their indices in displayed order, and the original row."""
 
     order: tuple[int, ...]
     row: Row
@@ -53,7 +53,7 @@ class Readers:
 
 
 def _is_code(value: Any) -> bool:
-    """Whether a value is code of a task; our own functions change no rows and say so."""
+    """Whether a value is task code; our own functions leave rows unchanged and are marked as pure."""
     return callable(value) and not getattr(value, "is_pure", False)
 
 
@@ -65,7 +65,7 @@ class InstanceBuilder:
         first: the first evaluated document, from which two task-wide facts are read: whether prompts are one
             per choice (its `doc_to_text` is a number), and whether there are several right answers.
         pool: rows that examples are taken from.
-        sampler: which of them stand before a document; None for no examples.
+        sampler: which of them precede a document; None for no examples.
         chat: conversation settings.
         generation: settings of generations.
     """
@@ -94,7 +94,7 @@ class InstanceBuilder:
         is_choice = definition.output_type == "multiple_choice"
         self._nulls = definition.scoring.nulls if is_choice else ()
         self._reads_prompts = is_choice and definition.scoring.reads_prompts
-        # Each example is rendered once, whatever the number of documents it stands before.
+        # Each example is rendered once, no matter how many documents it precedes.
         self._example = lru_cache(maxsize=None)(self._watched_example)
         self._null_examples: set[int] = set()
         self._example_text = lru_cache(maxsize=None)(lambda index: as_text(self._example(index)))
@@ -102,7 +102,7 @@ class InstanceBuilder:
 
     def build(self, document: Document) -> Instance:
         """Instance of a document, with notes on anything unusual about it."""
-        # Task code may change the row that it is given, so it gets a copy of its own.
+        # Task code may modify its row, so it gets a copy.
         own = replace(document, fields=deepcopy(document.fields)) if self._own.has_code else document
         with WatchedNulls() as nulls:
             instance = self._build_instance(own)
@@ -123,7 +123,7 @@ class InstanceBuilder:
         """The row after the task's code has changed it."""
         own = self._own
         choices = [] if own.choices is None else [own.choices]
-        # lm-eval's own scoring reads choices and target; code of the task reads what it likes.
+        # lm-eval's own scoring reads choices and target; task code may read anything.
         scoring = [] if self._definition.scoring.process is not None else [*choices, own.target]
         return changed_document(row, [own.text, *choices, own.target], [*scoring, own.target])
 
@@ -161,7 +161,7 @@ class InstanceBuilder:
         )
 
     def _in_order(self, document: Document) -> Document:
-        """A document whose choices are listed in the order that the definition names."""
+        """A document with its choices in the order of the definition's variant."""
         size = len(self._own.choices(document.fields)) if self._own.choices is not None else 0
         order = listed_order(size, self._definition.variant.order, f"task {document.task}, document {document.id}")
         return _reordered(document, order)
@@ -176,7 +176,7 @@ class InstanceBuilder:
         return requests
 
     def examples(self, document_id: int) -> list[tuple[int, Row]]:
-        """The examples before a document: place in the pool, and the row."""
+        """The examples before a document: (index in the pool, row)."""
         places = self._sampler.places(document_id) if self._sampler is not None else ()
         return [(index, self._pool[index]) for index in places]
 
@@ -212,7 +212,7 @@ class InstanceBuilder:
         return requests
 
     def _whole(self, prompt: Prompt) -> RollingLoglikelihood:
-        """The request for a whole prompt's likelihood."""
+        """The request for the likelihood of a whole prompt."""
         if isinstance(prompt, str):
             return RollingLoglikelihood(prompt, stands_on_prefix=False)
         where = f"task {self._definition.name}, metric acc_opencompass"
@@ -222,7 +222,7 @@ class InstanceBuilder:
         raise DataError(Fault(where, f"{found} the model alone", "a plain prompt", f"Leave out {left}, or the metric"))
 
     def _answer_delimiter(self) -> str:
-        """In a conversation the answer starts a message of its own, unless a prefix has begun it."""
+        """The delimiter before answers; empty in a conversation, unless a prefix begins the answer's message."""
         rendering = self._definition.rendering
         if not self._chat.apply:
             return rendering.delimiters.target
@@ -244,7 +244,7 @@ class InstanceBuilder:
     # Prompts
 
     def _question_prompt(self, document: Document, choices: tuple[str, ...]) -> Prompt:
-        """The prompt of a question, whatever of it is left to the model."""
+        """The prompt of a question; with an example limit, the model truncates the examples."""
         question, limit = self._question(document.fields), self._definition.example_limit
         if limit is None:
             return self._prompt(document, question)
@@ -301,7 +301,7 @@ class InstanceBuilder:
         return turn(question, self._answer_text(answer, choices), prefix, self._shown.delimiters)
 
     def _answer_text(self, answer: Any, choices: Sequence[str]) -> str | None:
-        """An example's answer as it stands in the prompt; None when it has none."""
+        """An example's answer as shown in the prompt; None if it has none."""
         if answer is None or answer == "":
             return None
         if choices and isinstance(answer, int):
@@ -323,11 +323,11 @@ def _reordered(document: Document, order: tuple[int, ...]) -> Document:
 
 
 def listed_order(size: int, index: int, where: str) -> tuple[int, ...]:
-    """One of all orders of so many choices, the same in every run; the first, at 0, leaves them as they are.
+    """One of all orders of a number of choices, the same in every run; index 0 is the original order.
 
     Args:
-        size: how many choices there are. A single one has one order, which stands for all.
-        place: which order.
+        size: number of choices. A single choice has the same order for every index.
+        index: index of the order.
         where: the document, for errors.
     """
     if size < 2 or index == 0:
@@ -341,10 +341,10 @@ def listed_order(size: int, index: int, where: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=256)
 def _first_orders(size: int, count: int) -> tuple[tuple[int, ...], ...]:
-    """So many different orders. More of them begin with the same ones, so that no answer is lost."""
+    """The first `count` distinct orders. A larger count begins with the same ones, so stored answers remain valid."""
     rng, found = random.Random(size), {tuple(range(size)): None}
     while len(found) < count:
-        # Python promises the same stream of `random` for ever, which it does not of `shuffle`.
+        # Python guarantees a stable stream for `random`, but not for `shuffle`.
         keys = [rng.random() for _ in range(size)]
         found[tuple(sorted(range(size), key=keys.__getitem__))] = None
     return tuple(found)
@@ -352,7 +352,7 @@ def _first_orders(size: int, count: int) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(maxsize=64)
 def rotations(size: int) -> tuple[tuple[int, ...], ...]:
-    """All rotations of so many places; the first leaves them as they are."""
+    """All rotations of `size` positions; the first is the original order."""
     return tuple(tuple((start + step) % size for step in range(size)) for start in range(size))
 
 
@@ -360,8 +360,8 @@ def right_answer(output_type: str, target: Any, choices: tuple[str, ...], has_ma
     """The right answer as scorers read it.
 
     Args:
-        output_type: shape of the question.
-        target: what the task says: a place, a text, or a list of them.
+        output_type: output type of the task.
+        target: the task's target: an index, a text, or a list of these.
         choices: the choices; empty for a free answer.
         has_many: whether the task has several right answers per document.
     """
@@ -386,7 +386,7 @@ def _is_choice_index(value: Any, choices: Sequence[str]) -> bool:
 
 
 def _choice_index(gold: Any, choices: tuple[str, ...]) -> int:
-    """Place of the right choice; `INVALID_GOLD` when it is not among them. Negative labels are kept."""
+    """Index of the right choice; `INVALID_GOLD` if it is not among them. Negative labels are left unchanged."""
     if isinstance(gold, str):
         return choices.index(gold) if gold in choices else INVALID_GOLD
     if isinstance(gold, float) and gold.is_integer():
@@ -395,14 +395,14 @@ def _choice_index(gold: Any, choices: tuple[str, ...]) -> int:
 
 
 def _draw(request: Request, index: int) -> Request:
-    """One of k draws. A greedy answer has only one, so its repeats are the same request."""
+    """One of k draws. Greedy decoding has only one, so its repeats are the same request."""
     if isinstance(request, Generation) and not request.sampling.is_greedy and index:
         return replace(request, draw=index)
     return request
 
 
 def field_locations(definition: TaskDefinition, above: tuple[str, ...]) -> dict[str, str]:
-    """Where each field is written; an example's field falls back on the task's own."""
+    """File location of each field; an example's field falls back to the task's own."""
     found = {}
     for key in ("doc_to_text", "doc_to_target", "doc_to_choice", "gen_prefix"):
         inner = (*above, key)

@@ -1,11 +1,11 @@
 """Documents that task code changes in place, as lm-eval logs them.
 
-lm-eval reads every row twice. It makes the prompt from the first copy (`doc_to_text`, `doc_to_choice`, `doc_to_target`,
-in this order) and writes the hash of that copy as `doc_hash`. It scores with the second copy and writes it as `doc`:
-with what `process_results` has changed in it (or lm-eval's own scoring, by reading choices and target), and with what
-`doc_to_target` has changed, which is called once more for the log.
+lm-eval reads every row twice. It builds the prompt from the first copy (`doc_to_text`, `doc_to_choice`,
+`doc_to_target`, in this order) and writes the hash of that copy as `doc_hash`. It scores with the second copy and
+writes it as `doc`, with the changes by `process_results` (or by lm-eval's own scoring, which reads choices and target)
+and by `doc_to_target`, which is called again for the log.
 
-Takes a task's readers and a row as it was; gives both copies.
+Takes a task's readers and an unchanged row; gives both copies.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def changed_document(row: Mapping[str, Any], prompt_readers: Sequence[Reader], l
     """Copies of a row after the task's code has changed it.
 
     Args:
-        row: the row as it was; it is not changed.
-        prompt_readers: what lm-eval calls to make the prompt, in its order.
-        log_readers: what it calls on the row that it logs, besides the task's own `process_results`.
+        row: the original row; it is not changed.
+        prompt_readers: functions that lm-eval calls to build the prompt, in its order.
+        log_readers: functions that it calls on the row that it logs, besides the task's own `process_results`.
     """
     after_prompt, logged = _after(row, prompt_readers), _after(row, log_readers)
     own = {name: value for name, value in logged.items() if name not in row or is_changed(value, row[name])}
@@ -34,12 +34,12 @@ def changed_document(row: Mapping[str, Any], prompt_readers: Sequence[Reader], l
 
 
 def _after(row: Mapping[str, Any], readers: Sequence[Reader]) -> dict[str, Any]:
-    """A copy of the row after code has read it. The global random generators are left as they were."""
+    """A copy of the row after code has read it. The global random generators are restored."""
     own = deepcopy(dict(row))
     try:
         with seeded(None, None):
             for read in readers:
                 read(own)
-    except Exception:  # one that leans on what another has changed: the prompt was made, the log is not worth the run
+    except Exception:  # needs changes by another reader; the prompt is built, and the log is not worth a failed run
         return deepcopy(dict(row))
     return own

@@ -1,4 +1,4 @@
-"""The question of a row: as the file's key `format` states it, or as it is found in the prompt of its templates."""
+"""The question of a row: stated by the file's key `format`, or inferred from the prompt of its templates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class QuestionReader:
     Args:
         definition: the task.
         rendering: its templates, for documents or for examples.
-        above: where they stand in the file.
+        above: keys above them in the file.
     """
 
     def __init__(self, definition: TaskDefinition, rendering: Rendering, above: tuple[str, ...]) -> None:
@@ -40,7 +40,7 @@ class QuestionReader:
         self._last_question: tuple[Row | None, Question | None] = (None, None)
 
     def question(self, row: Row) -> Question:
-        """The question in its own format. That of the last row is kept: several fields are read from it."""
+        """The question in its own format. The last one is cached: several fields are read from it."""
         last, found = self._last_question
         if last is not row or found is None:
             found = self._read(row)
@@ -48,7 +48,7 @@ class QuestionReader:
         return found
 
     def part_names(self, row: Row) -> PartNames:
-        """Names of the question's parts: the columns that hold them, else what they are."""
+        """Names of the question's parts: the columns that hold them, else generic names."""
         reordered = row.get(ROTATION)
         row = reordered.row if reordered is not None else row
         question = self.question(row)
@@ -78,7 +78,7 @@ class QuestionReader:
         return infer_classes(prompt, labels, answer, self._where["doc_to_text"], is_same)
 
     def __call__(self, row: Row) -> MultipleChoice:
-        """The question with its choices, as prompt styles put it."""
+        """The question with its choices, for prompt styles."""
         reordered = row.get(ROTATION)
         row = reordered.row if reordered is not None else row
         last, found = self._last
@@ -127,28 +127,28 @@ class QuestionReader:
         question = infer(prompt, choices, answer, where)
         question = replace(question, choices=_without_space(question.choices, own.delimiters.target))
         prefix = own.prefix(row)
-        # A prefix begins the answer, which a style begins its own way; of a sentence to be completed it is a part.
+        # A prefix begins the answer, and a style has its own; but it is part of a sentence to be completed.
         if prefix and question.completes:
             return replace(question, question=prompt + own.delimiters.target + prefix)
         return question
 
 
 def _column(text: str, row: Row) -> str | None:
-    """The column that holds a text, white space at its ends aside."""
+    """The column that holds a text, ignoring white space at its ends."""
     return next(
         (str(key) for key, value in row.items() if isinstance(value, str) and value.strip() == text.strip()), None
     )
 
 
 def _without_space(choices: tuple[str, ...], delimiter: str) -> tuple[str, ...]:
-    """Where a task's choices bring the space before them, a style's delimiter stands in its place."""
+    """Choices without the leading space that they include if the task has no delimiter; a style adds its own."""
     if delimiter or not all(choice.startswith(" ") for choice in choices):
         return choices
     return tuple(choice[1:] for choice in choices)
 
 
 def fixed_choices(value: Any) -> Any:
-    """What `doc_to_choice` says, where it says the same for all documents; None where it does not."""
+    """The value of `doc_to_choice` if it is the same for all documents; else None."""
     if isinstance(value, (list, dict)):
         return value
     is_template = isinstance(value, str) and not value.isidentifier() and check_syntax(value) is None
@@ -156,7 +156,7 @@ def fixed_choices(value: Any) -> Any:
 
 
 def question_reader(definition: TaskDefinition) -> Callable[[Row], Question] | None:
-    """Reads the question of a row, whatever the style that it is put in; None for a task that has no format."""
+    """Reads the question of a row, independent of the prompt style; None for a task without a format."""
     if definition.questions is not None:
         return definition.questions
     if definition.format is None and definition.rendering.choice is None:

@@ -1,7 +1,7 @@
 """Seeding of the process's global random generators, from which task code draws.
 
-Around such code the generators are seeded with the run's seeds and put back afterwards, so that what a task draws
-depends on the seeds alone, and nothing else in the process notices.
+Around such code the generators are seeded with the run's seeds and restored afterwards, so that what a task draws
+depends only on the seeds, and nothing else in the process is affected.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class GlobalSeeds:
-    """The global generators of Python and numpy, from given seeds on. None leaves a generator as it is."""
+    """The global generators of Python and numpy with given seeds. None leaves a generator unchanged."""
 
     def __init__(self, python_seed: int | None, numpy_seed: int | None) -> None:
         self._python_seed = python_seed
@@ -21,7 +21,7 @@ class GlobalSeeds:
         self._begun: Any = None
 
     def start(self) -> None:
-        """Begins both streams, anew when they have begun before."""
+        """Seeds both generators, again if they were seeded before."""
         import numpy
 
         if self._python_seed is not None:
@@ -45,7 +45,7 @@ def _states() -> Any:
 
 @contextmanager
 def seeded(python_seed: int | None, numpy_seed: int | None) -> Iterator[GlobalSeeds]:
-    """Seeds the global generators for as long as the block runs."""
+    """Seeds the global generators for the duration of the block."""
     import numpy
 
     python, state = random.getstate(), numpy.random.get_state()

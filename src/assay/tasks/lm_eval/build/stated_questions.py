@@ -1,4 +1,4 @@
-"""Reads the question of a row as the file's key `format` states it: a column or a template for each part."""
+"""Reads the question of a row by the file's key `format`: a column or a template for each part."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class _Parts:
         return choices_reader(self.stated[key], self._columns, self.where(key))
 
     def answer(self, key: str, has_choices: bool) -> Reader:
-        """Reads a right answer: a text or, where there are choices, a place; or a list of either."""
+        """Reads a right answer: a text or, if there are choices, an index; or a list of either."""
         return target_reader(self.stated[key], self._columns, has_choices, self.where(key))
 
 
 def _check_column(value: Any, columns: Sequence[str], where: str) -> None:
-    """A single word is meant as a column, never as the question of every document."""
+    """Raises for a single word that is not a column: it is never meant as the question of every document."""
     if isinstance(value, str) and value.isidentifier() and value not in columns:
         found = f'there is no column "{value}"{did_you_mean(value, columns)}'
         raise DataError(Fault(where, found, "one of: " + ", ".join(columns)))
@@ -92,7 +92,7 @@ def _right(answer: Any, place: Callable[[Any], int]) -> Answer:
 
 
 def _place(answer: Any, choices: tuple[str, ...], labels: tuple[str, ...]) -> int:
-    """The place of the right choice, which is named by its label, its text or its place."""
+    """The index of the right choice, which is given by its label, its text or its index."""
     if isinstance(answer, str):
         if answer in labels:
             return labels.index(answer)
@@ -116,7 +116,7 @@ def _classes(parts: _Parts) -> Callable[[Row], LabelledText]:
 
 
 def _class(answer: Any, labels: tuple[str, ...]) -> int:
-    """The place of the right class, which is named by its name or its place; yes-or-no columns hold booleans."""
+    """The index of the right class, which is given by its name or its index; yes-or-no columns hold booleans."""
     if isinstance(answer, str):
         named = _place(answer, labels, ())
         return named if named >= 0 or not answer.isdecimal() else _place(int(answer), labels, ())

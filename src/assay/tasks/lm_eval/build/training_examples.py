@@ -1,6 +1,6 @@
 """Training examples: documents as a language model or a classifier head sees them, with the right answer.
 
-A document that gives no training example gives the reason instead, as text.
+A document that yields no training example yields the reason instead, as text.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def language_model_example(instance: Instance, delimiter: str, may_lack: bool) -
 
     Args:
         instance: the document, built without few-shot examples.
-        delimiter: the text between a prompt and an answer that is written.
-        may_lack: whether there may be no right answer, which is said in a word then.
+        delimiter: the text between a prompt and a generated answer.
+        may_lack: whether there may be no right answer, in which case the target is the word `unanswerable`.
     """
     request = instance.requests[0]
     if isinstance(request, RollingLoglikelihood):
@@ -38,13 +38,13 @@ def language_model_example(instance: Instance, delimiter: str, may_lack: bool) -
     if not instance.choices:
         return TrainingExample((request,)) if instance.gold else NO_ANSWER
     right = _first_valid_index(instance.gold, len(instance.choices))
-    # The choices' own requests come first, then those that some metrics need, and other orders.
+    # The requests of the choices come first, then those that some metrics need, and other orders.
     asked = instance.requests[:: instance.draws][: len(instance.choices)]
     return NO_ANSWER if right is None else TrainingExample(asked, right, lengths=tuple(map(len, instance.choices)))
 
 
 def _written(instance: Instance) -> str:
-    """The text that is right; the first of several; empty for none."""
+    """The right text; the first of several; empty for none."""
     target, size = instance.target, len(instance.choices)
     if target is None or (isinstance(target, int) and size and not 0 <= target < size):
         return ""
@@ -71,7 +71,7 @@ def head_example(question: Question | None, kind: str) -> TrainingExample | str:
 
 
 def _span(question: SpanQuestion) -> tuple[str, int] | str:
-    """The first right answer in the context, and its start; a stated start counts where it is correct."""
+    """The first right answer in the context, and its start; a stated start is used if it is correct."""
     if not question.answers:
         return ("", 0) if question.may_lack else NO_ANSWER
     starts = question.starts or (-1,) * len(question.answers)
@@ -84,7 +84,7 @@ def _span(question: SpanQuestion) -> tuple[str, int] | str:
 
 
 def separate_skipped(found: Iterable[TrainingExample | str], what: str) -> tuple[Sequence[TrainingExample], list[str]]:
-    """The training examples, and a line for every reason why documents gave none.
+    """The training examples, and a line for every reason why documents yielded none.
 
     Args:
         found: training examples or reasons.

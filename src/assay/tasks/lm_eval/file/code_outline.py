@@ -13,7 +13,7 @@ from assay.core.errors import Fault, did_you_mean
 from assay.tasks.lm_eval.file.python_code import source_of
 from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, TaskFile, references
 
-# Ways to define names that are not written down.
+# Constructs that define names dynamically.
 _MADE_NAMES = re.compile(r"\b(globals|locals|vars|setattr|exec|__getattr__)\b")
 
 
@@ -24,7 +24,7 @@ def missing_code_faults(file: TaskFile) -> list[Fault]:
 
 
 def registered_filters(file: TaskFile) -> frozenset[str]:
-    """Names that the code of a task file gives its filters, as far as they are written down."""
+    """Names under which the code of a task file registers filters, as far as they are literals."""
     sources = {source_of(reference) for _, reference in references(file.data)} - {None}
     return frozenset(name for source in sources if source is not None for name in _registered(source))
 
@@ -40,7 +40,7 @@ def _registered(source: Path) -> tuple[str, ...]:
 def _reference_fault(where: str, reference: FunctionReference) -> Fault | None:
     module, _, name = reference.text.rpartition(".")
     if not module:
-        return None  # a fault of its own, which the schema reports
+        return None  # a separate fault, which the schema reports
     source = source_of(reference)
     if source is None:
         return _module_fault(where, reference, module)
@@ -65,7 +65,7 @@ def _module_fault(where: str, reference: FunctionReference, module: str) -> Faul
 
 @lru_cache(maxsize=1024)
 def _names(source: Path, stamp: int) -> frozenset[str] | None:
-    """Names that a module defines at its top; None when that is unknown (`from x import *`, `globals()[…] =`)."""
+    """Names that a module defines at its top level; None if they are unknown (`from x import *`, `globals()[…] =`)."""
     text = source.read_text(encoding="utf-8")
     names = set(_bound(ast.parse(text).body))
     return None if "*" in names or _MADE_NAMES.search(text) else frozenset(names)

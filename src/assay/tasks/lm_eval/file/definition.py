@@ -28,7 +28,7 @@ _METRIC_OWN_KEYS = {"metric", "aggregation", "higher_is_better", "hf_evaluate"}
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """How a document becomes question, answer and choices; the examples may have their own."""
+    """How a document becomes question, answer and choices; few-shot examples may have their own rendering."""
 
     text: Any
     target: Any
@@ -39,19 +39,19 @@ class Rendering:
 
 @dataclass(frozen=True, slots=True)
 class FewshotDefinition:
-    """Where examples come from and how they look.
+    """The source and format of few-shot examples.
 
     Attributes:
         sampler: a name of `SAMPLERS` in tasks/fewshot.py, or a class of task code.
         split: the split they are taken from.
-        samples: the examples themselves, or a function that gives them.
-        rendering: how they are written.
-        process: makes the split's rows; the task's own unless the file says otherwise.
-        seed: start of their random stream; None for the run's.
-        label: the text of a row's right answer, None where it has none: what `balanced` goes by, in place of the
-            answer that an example shows.
-        excludes: whether a document is never its own example. lm-eval's rule decides where this is false.
-        listed: the examples of a profile's tool in order, each as columns and their values; the sampler chooses where
+        samples: the examples themselves, or a function that returns them.
+        rendering: how they are rendered.
+        process: processes the split's rows; the task's own by default.
+        seed: seed of their random generator; None for the run's.
+        label: the text of a row's right answer, None if it has none: `balanced` uses it instead of the answer that
+            an example shows.
+        excludes: whether a document is never its own example. If false, lm-eval's rule decides.
+        listed: the examples of a profile's tool in order, each as columns and their values; the sampler chooses if
             the split lacks one of them.
     """
 
@@ -76,22 +76,22 @@ class TaskDefinition:
     """A task as its file defines it.
 
     Attributes:
-        file: the merged file, for places in errors.
-        variant: the task's own name, and the style, prompt and levels that the definition was put in.
-        own_alias: the name to show, without the variant's.
-        fewshot_count: the file's own number of examples; None when it names none.
-        generation: the file's generation settings, in lm-eval's names; None when it has none.
-        process: task code that makes the documents of a split.
-        custom_dataset: task code that gives the whole dataset.
-        metadata: the file's free notes, which go to `custom_dataset`.
-        may_draw: whether its code may draw at random.
-        format: the parts of a format, as the file states them; None where it leaves them to its templates.
-        rotates: whether every question is asked in all rotations of its choices.
-        questions: reads the question of a row, where the definition was put in a style.
-        prompt: what the record says of the variant's prompt: `task` and `name` at least.
-        skip_reason: gives the reason why a row is left out, None for a row that is not; None if no row is.
-        windows: how whole texts are cut.
-        example_limit: most tokens of an example, or of the question with its longest choice; None for no cut.
+        file: the merged file, for locations in errors.
+        variant: the task's own name, and the style, prompt and axis levels of the definition.
+        own_alias: the display name, without the variant's suffix.
+        fewshot_count: the file's own number of examples; None if it has none.
+        generation: the file's generation settings, in lm-eval's names; None if it has none.
+        process: task code that processes the documents of a split.
+        custom_dataset: task code that returns the whole dataset.
+        metadata: the file's free metadata, which is passed to `custom_dataset`.
+        may_draw: whether its code may draw random numbers.
+        format: the parts of a format that the file states; None if it has only templates.
+        rotates: whether every question is evaluated in all rotations of its choices.
+        questions: reads the question of a row, if the definition has a style.
+        prompt: the recorded description of the variant's prompt: `task` and `name` at least.
+        skip_reason: returns the reason why a row is skipped, None for one that is not; None if no row is.
+        windows: how whole texts are split into windows.
+        example_limit: maximum tokens of an example, or of the question with its longest choice; None for no limit.
     """
 
     file: TaskFile
@@ -131,17 +131,17 @@ class TaskDefinition:
 
     @property
     def alias(self) -> str:
-        """The name to show."""
+        """The display name."""
         return self.own_alias + self.variant.suffix
 
     @property
     def style(self) -> str | None:
-        """The prompt style that the definition was put in; None for the file's own prompt."""
+        """The prompt style of the definition; None for the file's own prompt."""
         return self.variant.style
 
     @property
     def has_prompt(self) -> bool:
-        """Whether the file has a prompt of its own; one that only states a format has none."""
+        """Whether the file has its own prompt; a file that only states a format has none."""
         return self.format is None or self.rendering.text != ""
 
     @property
@@ -155,8 +155,8 @@ def define(file: TaskFile, bound: Mapping[str, Any] | None = None, may_draw: boo
 
     Args:
         file: the file.
-        bound: its mapping with the code that it names in place of the references; None for a file without any.
-        may_draw: whether that code may draw at random.
+        bound: its mapping with the referenced code in place of the references; None for a file without any.
+        may_draw: whether that code may draw random numbers.
     """
     data = {key: value for key, value in (bound or file.data).items() if value is not None}
     metadata = data.get("metadata", {})
@@ -197,13 +197,13 @@ def _windows(data: Mapping[str, Any]) -> Windows:
 
 
 def version_of(data: Mapping[str, Any]) -> Any:
-    """`metadata.version`, or lm-eval's word for a file without one."""
+    """`metadata.version`, or lm-eval's default for a file without one."""
     metadata = data.get("metadata")
     return metadata.get("version", "Yaml") if isinstance(metadata, dict) else "Yaml"
 
 
 def _source(data: Mapping[str, Any], file: TaskFile) -> SourceSpec:
-    # A relative path means the folder of the file that says it, which may be an included one.
+    # A relative path is relative to the folder of the file that contains it, which may be an included file.
     place = file.places.get(("dataset_kwargs",)) or file.places.get(("dataset_path",))
     folder = (place.file if place is not None else file.path).parent
     options = data.get("dataset_kwargs", {})
@@ -213,7 +213,7 @@ def _source(data: Mapping[str, Any], file: TaskFile) -> SourceSpec:
 
 
 def _rendering(data: Mapping[str, Any], base: Rendering | None) -> Rendering:
-    """A rendering; what the mapping leaves out comes from the base or from lm-eval's defaults."""
+    """A rendering; missing keys come from the base or from lm-eval's defaults."""
     delimiters = base.delimiters if base is not None else Delimiters()
     return Rendering(
         text=data.get("doc_to_text", base.text if base else ""),
@@ -231,7 +231,7 @@ _NULLABLE = ("process_docs", "split", "gen_prefix", "doc_to_choice")
 
 def _fewshot(data: Mapping[str, Any], rendering: Rendering) -> FewshotDefinition:
     given = data.get("fewshot_config", {}).items()
-    # Most empty keys mean the task's own value; these four mean "none" for the examples.
+    # Most null keys mean the task's own value; for these four, null means "none" for the examples.
     inner = {key: value for key, value in given if value is not None or key in _NULLABLE}
     return FewshotDefinition(
         sampler=inner.get("sampler", "default"),
@@ -268,7 +268,7 @@ def _metric(entry: Mapping[str, Any]) -> MetricSpec:
 
 
 def code_name(code: Any) -> str:
-    """What a function or class of task code is called; a partial function has the name of the whole one."""
+    """Name of a function or class of task code; a partial function has the name of the wrapped one."""
     named = getattr(code, "func", code)
     return str(getattr(named, "__name__", type(named).__name__))
 

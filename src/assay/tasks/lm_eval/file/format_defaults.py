@@ -1,4 +1,4 @@
-"""Tasks whose answer is written and that only state a format: the prompts, settings and metrics that follow from it."""
+"""Generation tasks that only state a format: the default prompts, settings and metrics of that format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from assay.tasks.prompt_parts import with_separator
 from assay.tasks.styles import Style
 from assay.tasks.templates import render
 
-# What a model is told to say where the text holds no answer; the metrics read it as none.
+# Answer that the prompt requests if the text contains none; metrics treat it as no answer.
 UNANSWERABLE = "unanswerable"
 _INSTRUCTION = f'If the text does not answer the question, say "{UNANSWERABLE}".\n'
 _SPAN_SETTINGS = {"until": ["\n"], "max_gen_toks": 50, "do_sample": False}
@@ -25,7 +25,7 @@ _STRIPPED = (PipelineSpec("stripped", (FilterSpec("remove_whitespace"), FilterSp
 
 
 def as_written(definition: TaskDefinition, style: Style | None = None) -> TaskDefinition:
-    """The task with the prompts of its format, or of a style that puts questions whose answer stands in a text."""
+    """The task with the prompts of its format, or of a style for questions answered by a span of a text."""
     is_span = format_kind(definition.format) == SPAN
     questions = QuestionReader(definition, definition.rendering, ())
     fewshot = definition.fewshot
@@ -44,7 +44,7 @@ def as_written(definition: TaskDefinition, style: Style | None = None) -> TaskDe
 
 
 def separated_description(definition: TaskDefinition) -> str | None:
-    """The description before prompts that are not the file's: an example's delimiter parts it from them."""
+    """The description before prompts that are not the file's, separated from them by the example delimiter."""
     own = definition.description
     return None if own is None else with_separator(own, definition.rendering.delimiters.example)
 
@@ -59,7 +59,7 @@ def _rendering(
     def target(row: Row) -> Any:
         return answer(questions.question(row))
 
-    # What is written ends with its line, so that it begins on the prompt's, whatever a style has before choices.
+    # A generated answer ends at its line end, so it begins on the prompt's line, whatever delimiter a style has.
     made = replace(own, text=Derived(text), target=Derived(target), choice=None)
     return made if style is None else replace(made, prefix=None)
 

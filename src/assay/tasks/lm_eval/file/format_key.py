@@ -40,9 +40,9 @@ class FormatKind:
 
     Attributes:
         parts: its keys.
-        needed: those that a file must have.
-        output_types: what such a task's own `output_type` may be; where prompts follow from it, the first is meant.
-        names_only: whether it only names what the file's own prompts already are.
+        needed: required keys.
+        output_types: permitted values of the task's own `output_type`; the first is the default.
+        names_only: whether it only names the kind of the file's own prompts.
     """
 
     parts: Mapping[str, KeySchema]
@@ -85,18 +85,18 @@ FORMATS: dict[str, FormatKind] = {
     "perplexity": FormatKind({}, (), ("loglikelihood_rolling",), names_only=True),
 }
 _KIND = KeySchema("one of " + ", ".join(FORMATS), lambda value: value in FORMATS)
-# Every part of any format that is read from a document, where a text is a column or a template.
+# Parts of all formats that are read from a document; a text is a column or a template.
 _READ = ("question", "choices", "answer", "context", "labels", "text", "pair", "answers", "starts", "source", "target")
 
 
 def format_kind(stated: Any) -> str:
-    """The kind that a file's key names; a multiple-choice question where it names none."""
+    """The kind that a file's key names; multiple choice by default."""
     kind = stated.get("kind") if isinstance(stated, Mapping) else None
     return CHOICE if kind is None else str(kind)
 
 
 def stated_format(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The parts that a file states; None where it states none, or only names its kind."""
+    """The parts that a file states; None if it states none, or only names its kind."""
     stated = data.get("format")
     if not isinstance(stated, Mapping):
         return None
@@ -128,7 +128,7 @@ def format_faults(file: TaskFile, stated: Mapping[Any, Any]) -> list[Fault]:
 
 
 def _type_faults(file: TaskFile, kind: str, found: FormatKind) -> list[Fault]:
-    """A kind that the file's own prompts contradict. Where it has none, they follow from the format."""
+    """Faults of a kind that contradicts the file's own prompts. Without any, the format determines the prompts."""
     given = file.data.get("output_type", "generate_until" if found.names_only and "task" in file.data else None)
     has_prompts = file.data.get("doc_to_text") is not None and not found.names_only
     if given is None or given in found.output_types or has_prompts or kind == CHOICE:

@@ -1,4 +1,4 @@
-"""Groups of the lm-eval dialect: members, overrides and what a group reports."""
+"""Groups of the lm-eval dialect: members, overrides and aggregated metrics."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ MEMBER = "a name, {task: name, …} or {group: name, …}"
 
 @dataclass(frozen=True, slots=True)
 class MemberOverrides:
-    """Top-level keys that a group sets in the tasks below it, and where each is written."""
+    """Top-level keys that a group sets in the tasks below it, and the location of each."""
 
     data: Mapping[str, Any] = field(default_factory=dict)
     places: Mapping[KeyPath, SourceLocation] = field(default_factory=dict)
 
     def over(self, weaker: MemberOverrides) -> MemberOverrides:
-        """Both; where they differ, these win."""
+        """Both merged; these take precedence."""
         kept = {keys: place for keys, place in weaker.places.items() if keys[0] not in self.data}
         return MemberOverrides({**weaker.data, **self.data}, {**kept, **self.places})
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of a group: a name and what the group changes about it, or a whole inline definition.
+    """A member of a group: a name and the group's overrides for it, or a complete inline definition.
 
     Attributes:
         name: the member's name.
         is_group: whether it is written as `{group: …}`.
-        changes: what the group changes about it.
-        place: where it stands in the group's file.
-        is_mapping: whether it is written as a mapping, not as a name alone.
+        changes: the group's overrides for it.
+        place: key path in the group's file.
+        is_mapping: whether it is written as a mapping, not as a plain name.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GroupDefinition:
-    """A group as its file defines it. `changes` reach every task below it."""
+    """A group as its file defines it. `changes` apply to every task below it."""
 
     file: TaskFile
     name: str
@@ -82,7 +82,7 @@ def _changes(file: TaskFile, data: Mapping[str, Any], above: tuple[Any, ...]) ->
 
 
 def unknown_member(file: TaskFile, member: Member, known: Collection[str]) -> Fault:
-    """The fault of a member that is neither registered nor defined in place."""
+    """The fault of a member that is neither registered nor defined inline."""
     found = f'unknown task "{member.name}"{did_you_mean(member.name, known)}'
     return Fault(file.where(*member.place), found, next="See: assay ls tasks")
 
@@ -103,7 +103,7 @@ def _aggregates(file: TaskFile, listed: Any, above: tuple[Any, ...]) -> tuple[Gr
     for number, entry in enumerate(entries):
         place = (*above, "aggregate_metric_list", number)
         metric = entry.get("metric") if isinstance(entry, dict) else None
-        if isinstance(metric, FunctionReference):  # known by its name, like the members' metric
+        if isinstance(metric, FunctionReference):  # identified by its name, like the members' metric
             metric = metric.text.rpartition(".")[2]
         if not isinstance(entry, dict) or not isinstance(metric, str):
             raise TaskFileError(Fault(file.where(*place), f"is {entry!r}", "a mapping such as {metric: acc}"))

@@ -1,7 +1,7 @@
-"""The key `prompts` of a task file: a list of prompts of the file's own, or the path of PromptSource's templates.
+"""The key `prompts` of a task file: a list of its own prompts, or the path of PromptSource's templates.
 
-Takes a task file, gives one task file per prompt of the list: what a prompt says stands in the place of the file's own
-keys, so that everything behind this knows nothing of it.
+Takes a task file, gives one task file per prompt of the list: the keys of a prompt replace the file's own
+keys, so that later stages need not know about the list.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from assay.tasks.lm_eval.file.value_checks import show
 from assay.tasks.lm_eval.file.yaml_reader import TaskFile, references
 from assay.tasks.styles import is_style
 
-# What a prompt may say → the key of the task file in whose place it stands.
+# Key of a prompt → key of the task file that it replaces.
 _STANDS_FOR = {"text": "doc_to_text", "target": "doc_to_target", "choices": "doc_to_choice"}
 _KEYS = ("name", *_STANDS_FOR, "original_task")
 
@@ -25,9 +25,9 @@ class ListedPrompt:
     """A prompt of a task file's list.
 
     Attributes:
-        name: its name, which stands behind the task's.
-        original_task: whether it asks what the task is for; so it does unless the file denies it.
-        file: the task file with this prompt for its own.
+        name: its name, which follows the task's.
+        original_task: whether it is a prompt of the original task; true by default.
+        file: the task file with this prompt as its own.
         notes: the prompt for the record.
     """
 
@@ -38,7 +38,7 @@ class ListedPrompt:
 
 
 def list_faults(file: TaskFile) -> list[Fault]:
-    """Faults of the list itself; what its prompts say is checked with the files that they make."""
+    """Faults of the list itself; the contents of its prompts are checked with the resulting task files."""
     listed = file.data.get("prompts")
     if not isinstance(listed, list):
         return []
@@ -79,7 +79,7 @@ def _entry_faults(file: TaskFile, number: int, entry: Any) -> Iterator[Fault]:
 
 
 def listed_prompts(file: TaskFile) -> list[ListedPrompt]:
-    """The prompts of a list without faults; none where the file has no list."""
+    """The prompts of a list without faults; empty if the file has no list."""
     listed = file.data.get("prompts")
     return [_prompt(file, number, entry) for number, entry in enumerate(listed)] if isinstance(listed, list) else []
 
@@ -99,7 +99,7 @@ def _prompt(file: TaskFile, number: int, entry: Mapping[str, Any]) -> ListedProm
     alias = file.data.get("task_alias")
     if alias is not None:
         kept["task_alias"] = f"{alias}@{entry['name']}"
-    # The whole name is known from the line of the prompt's own.
+    # The location of the full name is that of the prompt's name.
     own = file.places.get(("prompts", number, "name"))
     all_places = {**changed.places, **({("task",): own} if own is not None else {})}
     notes = {"task": file.data.get("task"), "name": entry["name"]}

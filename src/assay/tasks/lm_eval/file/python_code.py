@@ -1,8 +1,8 @@
-"""Python code that task files name with `!function`: who may run it, and how it is imported.
+"""Python code that task files name with `!function`: permission to run it, and its import.
 
-Takes references and the user's consent, gives the functions and classes they mean. A module of task code is imported
-under a name of its own, and what it imports from `lm_eval` comes from our names for that package and from the task
-folder, never from an installed lm-eval.
+Takes references and the user's consent, gives the functions and classes they refer to. A module of task code is
+imported under a unique name, and what it imports from `lm_eval` comes from our replacements for that package and from
+the task folder, never from an installed lm-eval.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TASKS = f"{_PACKAGE}.tasks"
 
 @dataclass(frozen=True, slots=True)
 class Shim:
-    """Stand-ins for `lm_eval` in task code; passed in, because they depend on packages above this one.
+    """Replacements for `lm_eval` in task code; passed in, because they depend on packages above this one.
 
     Attributes:
         modules: module of lm-eval → module of ours with the names that task code uses.
@@ -48,7 +48,7 @@ class Shim:
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """Folders whose code the user lets run. Without any, none runs."""
+    """Folders whose code the user allows to run; by default, no code runs."""
 
     folders: tuple[Path, ...] = ()
 
@@ -75,7 +75,7 @@ def _package_folder(name: str) -> Path:
 
 
 def source_of(reference: FunctionReference) -> Path | None:
-    """The file beside the task file that a reference means; None when it means an importable module."""
+    """The file beside the task file that a reference names; None if it names an importable module."""
     module = reference.text.rpartition(".")[0]
     path = reference.folder / (module.replace(".", "/") + ".py")
     return path if module and path.is_file() else None
@@ -87,7 +87,7 @@ _NAME_AND_ALLOW = "name its folder in --include_path and add --allow_code"
 def refusals(
     wanted: Sequence[tuple[TaskFile, KeyPath, FunctionReference]], include_path: Sequence[Path]
 ) -> list[Fault]:
-    """One fault per Python file that task files want to run, with what they want of it."""
+    """One fault per Python file that task files need, with the names that they use."""
     by_source: dict[str, dict[str, str]] = {}
     advice: dict[str, str] = {}
     named = consent(True, include_path)
@@ -110,8 +110,8 @@ def refusals(
 
 
 def bind(file: TaskFile, loader: CodeLoader) -> dict[str, Any]:
-    """The mapping of a task file with every reference replaced by what it means; all faults are raised at once."""
-    faults: dict[str, Fault] = {}  # by what is wrong: a module that cannot be imported is named at many keys
+    """The mapping of a task file with every reference replaced by its object; all faults are raised at once."""
+    faults: dict[str, Fault] = {}  # by message: a module that cannot be imported may be named by many keys
 
     def bound(value: Any, keys: KeyPath) -> Any:
         if isinstance(value, FunctionReference):
@@ -130,15 +130,15 @@ def bind(file: TaskFile, loader: CodeLoader) -> dict[str, Any]:
     return data
 
 
-# Words without which code does not draw at random.
+# Words that occur in any code that draws random numbers.
 _RANDOM_CALLS = re.compile(rb"rand|shuffle|sampl|secrets|uuid", re.IGNORECASE)
 
 
 class CodeLoader:
     """Imports task code for one run.
 
-    Two task files that name one module share it, and its state, as in lm-eval. A module is never taken from an
-    earlier run: the same run gives the same tasks again.
+    Two task files that name one module share it, and its state, as in lm-eval. A module is never reused from an
+    earlier run, so that repeating a run gives the same tasks.
     """
 
     def __init__(self, consent: Consent, shim: Shim) -> None:
@@ -150,7 +150,7 @@ class CodeLoader:
         self._sources: dict[Path, bool] = {}
 
     def may_draw(self) -> bool:
-        """Whether some code that was imported so far may draw at random, by the look of it."""
+        """Whether any code imported so far may draw random numbers, judging by its text."""
         for path in self._files:
             if path not in self._sources:
                 self._sources[path] = _RANDOM_CALLS.search(path.read_bytes()) is not None
@@ -191,24 +191,24 @@ class CodeLoader:
             return self._executed(resolved)
         except SystemExit as error:
             self._failed[resolved] = ImportError(f"it ends the program ({error})")
-        except Exception as error:  # code of others may raise anything while it is imported
+        except Exception as error:  # third-party code may raise anything on import
             self._failed[resolved] = error
         raise self._failed[resolved]
 
     def _executed(self, resolved: Path) -> ModuleType:
-        # The name tells versions of a file apart: `datasets` keeps what a function made under the function's name.
+        # The name distinguishes versions of a file: `datasets` caches results under the name of a function.
         digest = sha256(bytes(str(resolved), "utf-8", "surrogateescape") + resolved.read_bytes()).hexdigest()[:16]
         name = f"assay_task_code_{digest}_{resolved.stem}"
         spec = importlib.util.spec_from_file_location(name, resolved)
         if spec is None or spec.loader is None:
             raise ImportError(f"{resolved} is not a Python file")
         module = importlib.util.module_from_spec(spec)
-        # Import statements of a module, its functions' too, use the `__import__` that they find in its builtins.
+        # Import statements of a module and its functions use the `__import__` of its builtins.
         module.__dict__["__builtins__"] = {**vars(builtins), "__import__": self._importer(resolved)}
         self._files[resolved] = module
         sys.modules[name] = module  # where `dataclasses` and `inspect` look for it
         try:
-            with redirect_stdout(sys.stderr):  # what task code prints is not part of the result
+            with redirect_stdout(sys.stderr):  # output of task code is not part of the result
                 spec.loader.exec_module(module)
         except BaseException:
             del self._files[resolved]
@@ -233,7 +233,7 @@ class CodeLoader:
         return import_
 
     def _with_names(self, module: ModuleType, names: Sequence[str]) -> ModuleType:
-        """The module, with those of the names that are modules below it imported too."""
+        """The module, after importing those of the names that are its submodules."""
         for name in names:
             if name != "*" and not hasattr(module, name):
                 self._child(module, name)
@@ -266,7 +266,7 @@ class CodeLoader:
         if key not in self._folders:
             init = folder / "__init__.py"
             is_root = _is_tasks_root(folder) or folder.resolve() in self.consent.folders
-            is_package = init.is_file() and not is_root  # a root's own code would be lm-eval itself
+            is_package = init.is_file() and not is_root  # the code of a root is lm-eval itself
             module = self._from_file(init) if is_package else ModuleType(shown)
             module.__dict__["_assay_folder"] = folder
             self._folders[key] = module

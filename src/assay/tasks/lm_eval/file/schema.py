@@ -48,7 +48,7 @@ from assay.tasks.lm_eval.file.value_checks import (
 from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, TaskFile, references
 from assay.tasks.templates import check_syntax, undefined_names
 
-# Metrics of the `evaluate` package that task files name without saying so.
+# Metrics of the `evaluate` package that task files name without `hf_evaluate`.
 # fmt: off
 EVALUATE_METRICS = frozenset((
     "accuracy", "bertscore", "bleurt", "cer", "character", "charcut", "chrf", "code_eval", "comet",
@@ -64,7 +64,7 @@ OUTPUT_TYPES = ("generate_until", "multiple_choice", "loglikelihood", "loglikeli
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """Names that the scoring package offers; passed in, because tasks and scoring do not import each other.
+    """Names that the scoring package provides; passed in, because tasks and scoring do not import each other.
 
     Attributes:
         metrics: metric → output types that it scores.
@@ -116,7 +116,7 @@ TASK_KEYS: dict[str, KeySchema] = {
 }
 
 _TOKENS = KeySchema("a whole number of tokens, 1 or more", lambda value: is_count(value) and value >= 1)
-# How the texts of a loglikelihood_rolling task are cut.
+# How the texts of a loglikelihood_rolling task are split into windows.
 PERPLEXITY_KEYS: dict[str, KeySchema] = {"window": _TOKENS, "stride": _TOKENS}
 
 FEWSHOT_KEYS: dict[str, KeySchema] = {
@@ -181,7 +181,7 @@ def task_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
 
 
 def _class_faults(file: TaskFile) -> list[Fault]:
-    """Faults of a file that names a Python class; the class has a say about all other keys."""
+    """Faults of a file that names a Python class; the class decides about all other keys."""
     faults = list(_code_faults(file))
     if not isinstance(file.data["class"], FunctionReference):
         faults.append(Fault(file.where("class"), f"is {show(file.data['class'])}", "!function module.ClassName"))
@@ -191,7 +191,7 @@ def _class_faults(file: TaskFile) -> list[Fault]:
 
 
 def base_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
-    """Faults of a file that only serves as an include: what it says must be right, but it need not be whole."""
+    """Faults of a file that only serves as an include: its keys must be valid, but it need not be complete."""
     return [*_field_faults(file), *_scoring_faults(file, names)]
 
 
@@ -212,7 +212,7 @@ def _field_faults(file: TaskFile) -> list[Fault]:
 
 
 def _window_faults(file: TaskFile, given: Mapping[Any, Any]) -> list[Fault]:
-    """Faults of the windows in which texts are read."""
+    """Faults of the windows in which texts are scored."""
     faults = key_faults(file, PERPLEXITY_KEYS, given, ("perplexity",))
     kind = file.data.get("output_type")
     if kind != "loglikelihood_rolling" and "task" in file.data:
@@ -231,7 +231,7 @@ def _scoring_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
 
 
 def column_faults(file: TaskFile, columns: Collection[str]) -> list[Fault]:
-    """Names in templates that a document with these columns does not have. Code that changes documents ends this."""
+    """Names in templates that a document with these columns lacks; not checked if code changes the documents."""
     inner = file.data.get("fewshot_config")
     faults = [] if "process_docs" in file.data else _data_column_faults(file, file.data, (), columns)
     if isinstance(inner, dict) and not {"process_docs", "samples"} & {*inner, *file.data}:
@@ -258,7 +258,7 @@ def _data_column_faults(
 
 
 def group_faults(file: TaskFile) -> list[Fault]:
-    """Every fault of a group file. Further keys are overrides for the members, so task keys are legal too."""
+    """Every fault of a group file. Other keys are overrides for the members, so task keys are valid too."""
     rest = {key: value for key, value in file.data.items() if key not in ("group", "task")}
     faults = [*key_faults(file, {**TASK_KEYS, **GROUP_KEYS}, rest, ()), *group_part_faults(file)]
     return [*faults, *_template_faults(file, file.data, ()), *generation_faults(file)]
@@ -291,7 +291,7 @@ def _data_faults(file: TaskFile) -> list[Fault]:
     if not data.get("test_split") and not data.get("validation_split"):
         faults.append(Fault(file.where("test_split"), "names no split to evaluate", "test_split or validation_split"))
     if stated_format(data) is not None and data.get("doc_to_text") is None:
-        return faults  # everything else can be made from the question's parts
+        return faults  # everything else follows from the question's parts
     if isinstance(data.get("prompts"), str):
         return faults  # everything else is in the templates
     if data.get("output_type") == "multiple_choice" and data.get("doc_to_choice") is None:
@@ -305,16 +305,16 @@ def _data_faults(file: TaskFile) -> list[Fault]:
 
 def _metric_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
     faults = []
-    # A file that only serves as an include leaves open what it is for.
+    # A file that only serves as an include need not have an output type.
     kind = file.data.get("output_type", usual_output_type(file.data) if "task" in file.data else None)
-    is_free = file.data.get("process_results") is not None  # metrics are then whatever that function calls them
+    is_free = file.data.get("process_results") is not None  # then metrics have the names that this function returns
     for number, entry in enumerate(_as_list(file.data.get("metric_list"))):
         where = ("metric_list", number)
         if not isinstance(entry, dict) or "metric" not in entry:
             faults.append(entry_fault(file.where(*where), entry, ("metric",), "a mapping such as {metric: acc}"))
             continue
         metric, aggregation = entry["metric"], entry.get("aggregation")
-        # lm-eval hands right answer and text of any metric to the task's own aggregation.
+        # lm-eval passes right answer and text of any metric to the task's own aggregation.
         is_own = (
             isinstance(aggregation, FunctionReference)
             and kind == "generate_until"

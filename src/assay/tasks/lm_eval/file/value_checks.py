@@ -20,7 +20,7 @@ from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, TaskFile
 
 # Keys of the dialect whose value is always Python code.
 CODE_KEYS = frozenset({"class", "custom_dataset", "process_docs", "process_results"})
-# Keys of the dialect that this version does not serve.
+# Keys of the dialect that this version does not support.
 UNSERVED_KEYS = frozenset({"use_prompt"})
 _NO_BOOLEANS = "Quote it: without quotes yes, no, on, off, true and false are booleans in YAML"
 _PATTERN_FILTERS = ("regex", "multi_choice_regex")
@@ -36,14 +36,14 @@ def show(value: Any) -> str:
 
 
 def nearest(value: Any, expected: str) -> str:
-    """The nearest of the words that were expected, for keys that take one of a few words."""
+    """The nearest of the expected words, for keys that take one of a few words."""
     words = re.split(r", | or ", expected.removeprefix("one of "))
     is_word = isinstance(value, str) and (expected.startswith("one of ") or expected == "default or first_n")
     return did_you_mean(value, words) if is_word else ""
 
 
 def advice(value: Any, expected: str) -> str:
-    """Advice for a value of the wrong type, where the type shows what was meant."""
+    """Advice for a value of the wrong type, if the type suggests what was meant."""
     if isinstance(value, dict) and expected.startswith(("text", "a column")):
         is_template = bool(value) and all(item is None for item in value.values())
         return "Put a template in quotes: without them braces mean a mapping in YAML" if is_template else ""
@@ -71,14 +71,14 @@ def _quote(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeySchema:
-    """A key's rule: what it should be, in words and as a test."""
+    """A key's rule: the expected value, in words and as a test."""
 
     expected: str
     accepts: Callable[[Any], bool]
 
 
 def is_type(*types: type) -> Callable[[Any], bool]:
-    """Type test that does not take True for a number."""
+    """Type test that does not accept True as a number."""
     return lambda value: isinstance(value, types) and (bool in types or not isinstance(value, bool))
 
 
@@ -100,13 +100,13 @@ COLUMN = KeySchema("a column or a template", is_type(str))
 def key_faults(
     file: TaskFile, keys: Mapping[str, KeySchema], data: Mapping[Any, Any], above: tuple[Any, ...]
 ) -> list[Fault]:
-    """Faults of unknown keys and of values that break their key's rule.
+    """Faults of unknown keys and of values that violate their key's rule.
 
     Args:
         file: the file.
         keys: the rules.
         data: a mapping of the file.
-        above: the path of keys that leads to it.
+        above: the key path of that mapping.
     """
     faults = []
     for key, value in data.items():
@@ -148,17 +148,17 @@ def choice_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...
 
 
 def listed_choices(choices: Any) -> list[Any]:
-    """The choices that a task file lists; none where it gives a template or a column."""
+    """The choices that a task file lists; empty if it gives a template or a column."""
     return list(choices.values()) if isinstance(choices, dict) else choices if isinstance(choices, list) else []
 
 
 def template_choices(choices: Any) -> list[str]:
-    """Choices of a list that are templates; a list is taken as it is, so they are not filled in."""
+    """Choices of a list that are templates; a list is used literally, so they are not rendered."""
     return [choice for choice in listed_choices(choices) if isinstance(choice, str) and _TEMPLATE.search(choice)]
 
 
 def gold_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...]) -> Iterator[Fault]:
-    """Choices and targets by which no answer can be right, as far as the file alone tells."""
+    """Choices and targets with which no answer can be right, as far as the file alone shows."""
     choices, target, where = data.get("doc_to_choice"), data.get("doc_to_target"), file.where
     for choice in template_choices(choices)[:1]:
         found = f"lists the choice {choice!r}, but templates in a list are not filled in"
@@ -176,7 +176,7 @@ def gold_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...])
 
 
 def _is_number(value: Any) -> bool:
-    """Whether lm-eval's `float(…)` takes it: `1e-3` is a text in YAML 1.1."""
+    """Whether lm-eval's `float(…)` accepts it: `1e-3` is a string in YAML 1.1."""
     try:
         return not isinstance(value, bool) and math.isfinite(float(value)) and float(value) >= 0
     except (TypeError, ValueError, OverflowError):
@@ -193,7 +193,7 @@ def is_texts(value: Any) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value can be written as JSON and read again."""
+    """Whether a value can be written as JSON and read back."""
     if isinstance(value, dict):
         return all(isinstance(key, str) and _is_plain(item) for key, item in value.items())
     if isinstance(value, list):
@@ -210,7 +210,7 @@ GENERATION_KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def generation_faults(file: TaskFile) -> Iterator[Fault]:
-    """Generation settings with values that no generation can have."""
+    """Generation settings with invalid values."""
     settings = file.data.get("generation_kwargs")
     if not isinstance(settings, dict):
         return
@@ -236,7 +236,7 @@ def key_text_faults(file: TaskFile, *path: Any) -> Iterator[Fault]:
 
 
 def pattern_faults(file: TaskFile) -> Iterator[Fault]:
-    """Patterns of the filters that take one, where they are not a regular expression."""
+    """Patterns of filters that are not valid regular expressions."""
     pipelines = file.data.get("filter_list")
     for number, entry in enumerate(pipelines if isinstance(pipelines, list) else ()):
         steps = entry.get("filter") if isinstance(entry, dict) else None
@@ -259,7 +259,7 @@ def _pattern_problem(pattern: Any) -> tuple[str, str, str] | None:
 
 
 def entry_fault(where: str, entry: Any, needed: tuple[str, ...], expected: str) -> Fault:
-    """The fault of a list's entry that lacks one of its needed keys."""
+    """The fault of a list entry that lacks a required key."""
     if not isinstance(entry, dict):
         write = f"Write {needed[0]}: {entry}" if isinstance(entry, str) and len(needed) == 1 else ""
         return Fault(where, f"is {show(entry)}", expected, write)
@@ -285,7 +285,7 @@ def metric_value_faults(file: TaskFile) -> Iterator[Fault]:
 
 
 def plain_text_faults(where: str, key: str, text: str, columns: Collection[str]) -> Iterator[Fault]:
-    """Text that was surely meant to be a column: `lable`, or `{label}` with one pair of braces."""
+    """Text that was almost certainly meant as a column: `lable`, or `{label}` with one pair of braces."""
     if key in ("doc_to_choice", "cluster") and "{" not in text:
         expected = "one of: " + ", ".join(columns)
         yield Fault(where, f'"{text}" is not a column of the sample document{did_you_mean(text, columns)}', expected)

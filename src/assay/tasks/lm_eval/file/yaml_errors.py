@@ -1,7 +1,7 @@
 """Explanations of YAML syntax errors, for the author of the file.
 
-Takes the text and the parser's error, gives a fault at the line that must be mended, which is often not the line at
-which the parser gave up.
+Takes the text and the parser's error, gives a fault at the line that must be fixed, which is often not the line at
+which the parser stopped.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _SCALARS = {"timestamp": "a date", "int": "a whole number", "float": "a number",
 
 @dataclass(frozen=True, slots=True)
 class _Trouble:
-    """The parser's error, taken apart.
+    """The parts of the parser's error.
 
     Attributes:
         lines: the text's lines.
-        problem: what the parser says.
-        line: the line at which it gave up, from 0.
-        column: the column there.
-        context: what it was doing.
-        start: the line on which that began.
+        problem: the parser's message.
+        line: the line at which it stopped, from 0.
+        column: the column in that line.
+        context: what it was parsing.
+        start: the line on which that begins.
     """
 
     lines: list[str]
@@ -47,13 +47,13 @@ class _Trouble:
         return self.lines[line] if 0 <= line < len(self.lines) else ""
 
     def value(self, line: int) -> str:
-        """What stands behind the key or the dash of a line; empty when that is nothing."""
+        """The text after the key or the dash of a line; empty if there is none."""
         match = _VALUE.match(self.text(line))
         return (match["value"] or match["item"]) if match else ""
 
     @property
     def mark(self) -> str:
-        """The character at which the parser gave up."""
+        """The character at which the parser stopped."""
         return self.text(self.line)[self.column : self.column + 1]
 
 
@@ -62,7 +62,7 @@ _Diagnosis = tuple[int, str, str, str]
 
 
 def syntax_fault(path: Path, text: str, error: yaml.YAMLError) -> Fault:
-    """The fault of a text that the parser refuses."""
+    """The fault of a text that the parser rejects."""
     if isinstance(error, yaml.reader.ReaderError):
         place = text.find(chr(error.character)) if isinstance(error.character, int) else 0
         found = f"is not YAML: holds the control character {error.character:#06x}"
@@ -78,7 +78,7 @@ def syntax_fault(path: Path, text: str, error: yaml.YAMLError) -> Fault:
 
 
 def value_faults(path: Path, loader: Any, node: yaml.Node) -> Iterator[Fault]:
-    """A fault for each plain value that YAML's own rules cannot turn into what its shape or tag promises."""
+    """A fault for each plain value that YAML cannot convert to the type that its form or tag implies."""
     for scalar in _scalars(node, set()):
         try:
             loader.construct_object(scalar, deep=True)
@@ -119,7 +119,7 @@ def _trouble(text: str, error: yaml.YAMLError) -> _Trouble:
     return _Trouble(_BREAK.split(text), problem, line, column, context, start.line if start is not None else line)
 
 
-# Rules, in the order in which they are tried: the surest first.
+# Rules, in the order in which they are tried: the most certain first.
 
 
 def _tab(trouble: _Trouble) -> _Diagnosis | None:
@@ -177,7 +177,7 @@ def _open_bracket(trouble: _Trouble) -> _Diagnosis | None:
 
 
 def _glued(trouble: _Trouble) -> _Diagnosis | None:
-    """`task:name`: without the blank the whole is a text."""
+    """`task:name`: without the space the whole line is a string."""
     if "expected ':'" not in trouble.problem and "mapping values" not in trouble.problem:
         return None
     for line in (trouble.start, trouble.line - 1):

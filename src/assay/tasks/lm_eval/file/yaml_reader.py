@@ -1,6 +1,6 @@
-"""Reads a task file: YAML with line numbers, includes merged, `!function` kept as a reference.
+"""Reads a task file: YAML with line numbers, includes merged, `!function` as a reference.
 
-Takes a path, gives the merged mapping and the place of every key in it. Nothing is imported or run.
+Takes a path, gives the merged mapping and the location of every key in it. Nothing is imported or run.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from assay.tasks.lm_eval.file.yaml_errors import syntax_fault, value_faults
 
 KeyPath = tuple[Any, ...]
 
-# Keys and items of one file. Aliases that refer to aliases can make a short file stand for any number of them.
+# Maximum keys and items of one file. With aliases of aliases, a short file can expand to any number of them.
 MAX_KEY_PATHS = 200_000
-# Bytes of one file. The largest of lm-eval's tree has 62,570; data belongs into files of its own.
+# Maximum bytes of one file. The largest in lm-eval's tree has 62,570; data belongs in separate files.
 MAX_BYTES = 5_000_000
-# Includes of includes of … beyond this are a cycle, or as good as one.
+# Deeper chains of includes are a cycle, or as good as one.
 _DEEPEST_INCLUDE = 50
-# Lists in lists in …: code that walks over a file calls itself once per level.
+# Maximum nesting of lists and mappings: code that traverses a file recurses once per level.
 _DEEPEST_NESTING = 100
-# libyaml's composer overflows the stack, and so ends the process, at some ten thousand levels. A level takes one of
-# these characters at least, so a text with few of them needs no look at its depth.
+# libyaml's composer overflows the stack, which ends the process, at some ten thousand levels. A level takes at least
+# one of these characters, so the depth of a text with few of them need not be checked.
 _NESTING_MARKS = "[{-?:"
 _FEW_MARKS = 2_000
 _ALIAS = re.compile(r"[\s,\[{]\*\w")
-# What PyYAML's constructors raise besides its own errors: `2024-13-45`, `!!bool x`, `!!int ""`, `!!timestamp x`.
+# Errors that PyYAML's constructors raise besides its own: `2024-13-45`, `!!bool x`, `!!int ""`, `!!timestamp x`.
 _VALUE_ERRORS = (ValueError, LookupError, AttributeError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionReference:
-    """`!function module.name`: Python code that a task file asks to run."""
+    """`!function module.name`: Python code that a task file needs to run."""
 
     text: str
     folder: Path
@@ -78,8 +78,8 @@ class TaskFile:
         path: the file.
         data: the merged mapping.
         places: key path → file and line.
-        repeated: keys that a mapping has twice. The last one counts, as in lm-eval, so this is no fault of a run
-            (lm-eval's own tree has such files), but what `assay check` tells.
+        repeated: keys that a mapping has twice. The last one counts, as in lm-eval, so this is not an error in a run
+            (lm-eval's own tree has such files), but `assay check` reports it.
     """
 
     path: Path
@@ -103,7 +103,7 @@ class TaskFile:
         }
 
     def changed(self, data: Mapping[str, Any], places: Mapping[KeyPath, SourceLocation]) -> TaskFile:
-        """The same file with some top-level keys set from elsewhere."""
+        """The same file with some top-level keys overridden."""
         kept = {keys: place for keys, place in self.places.items() if keys[0] not in data}
         return TaskFile(self.path, {**self.data, **data}, {**kept, **places}, self.repeated)
 
@@ -116,7 +116,7 @@ def show_path(keys: KeyPath) -> str:
     return text
 
 
-# libyaml where PyYAML was built with it: an order of magnitude faster.
+# libyaml if PyYAML was built with it: an order of magnitude faster.
 _BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -132,7 +132,7 @@ def _construct_function(loader: _Loader, node: yaml.Node) -> FunctionReference:
 
 def _construct_int(loader: _Loader, node: yaml.Node) -> int:
     value: int = loader.construct_yaml_int(node)
-    str(value)  # Python writes no number of more than 4,300 digits: a ValueError here, not in some later message
+    str(value)  # Python formats no integer of more than 4,300 digits: a ValueError here, not in some later message
     return value
 
 
@@ -157,7 +157,7 @@ class _Parsed(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _parse(path: Path, stamp: tuple[int, int]) -> _Parsed:
-    """One file without its includes. The stamp (mtime, size) keeps the memo honest."""
+    """One file without its includes. The stamp (mtime, size) invalidates the cache."""
     text = _read_text(path)
     node = None
     loader = None
@@ -168,12 +168,12 @@ def _parse(path: Path, stamp: tuple[int, int]) -> _Parsed:
         node = loader.get_single_node()
         if "<<" in text:
             _check_merges(path, node)
-        repeated = tuple(_repeated(path, node))  # before `<<` is merged in, which may repeat what is overridden
+        repeated = tuple(_repeated(path, node))  # before `<<` is merged, which may repeat overridden keys
         data = loader.construct_document(node) if node is not None else None
         if not isinstance(data, dict):
             raise TaskFileError(_root_fault(path, data))
         parsed = _Parsed(data, _places(path, node, loader), repeated)
-        remember(data)  # a dataset's token is in no record; last, as only now the size is known to be bounded
+        remember(data)  # keeps a dataset's token out of records; last, because only now the size is known to be bounded
         return parsed
     except yaml.YAMLError as error:
         remember_lines(text)
@@ -201,7 +201,7 @@ def _is_risky(text: str) -> bool:
 
 
 def _check_depth(text: str, path: Path) -> None:
-    """Refuses what would overflow the parser's stack or take it long, from its events, which come without either."""
+    """Rejects files that would overflow the parser's stack or take too long, by its events, which cause neither."""
     if not _is_risky(text):
         return
     depth = 0
@@ -214,7 +214,7 @@ def _check_depth(text: str, path: Path) -> None:
 
 
 def _check_merges(path: Path, root: yaml.Node | None) -> None:
-    """Refuses merges (`<<`) of merges that multiply; they are written out before anything can count them."""
+    """Rejects merges (`<<`) of merges that multiply; they are expanded before anything can count them."""
     sizes: dict[int, int] = {}
 
     def size(node: yaml.Node) -> int:
@@ -246,7 +246,7 @@ def _too_many(path: Path, advice: str) -> Fault:
 
 
 def _repeated(path: Path, node: yaml.Node | None) -> Iterator[Fault]:
-    """Keys given twice in one mapping. Every node is visited once, however many aliases lead to it."""
+    """Keys given twice in one mapping. Every node is visited once, however many aliases refer to it."""
     waiting: list[tuple[yaml.Node, KeyPath]] = [(node, ())] if node is not None else []
     known: set[int] = set()
     while waiting:
@@ -293,7 +293,7 @@ def _read_text(path: Path) -> str:
 def _lines(
     node: yaml.Node | None, above: KeyPath, around: tuple[yaml.Node, ...], loader: _Loader
 ) -> Iterator[tuple[KeyPath, int]]:
-    """Key paths and their lines, for a node below `above` that lies within the nodes `around`."""
+    """Key paths and their lines, for a node below `above` that is inside the nodes `around`."""
     if isinstance(node, yaml.ScalarNode) or node is None:
         return
     if any(node is outer for outer in around):
@@ -313,12 +313,12 @@ def _lines(
 
 
 def _key(node: yaml.Node, loader: _Loader) -> Any:
-    """A key as it is in the data: `yes:` is True there."""
+    """A key as in the loaded data, where `yes:` is True."""
     return node.value if node.tag == "tag:yaml.org,2002:str" else loader.construct_object(node, deep=True)
 
 
 def read_task_file(path: Path) -> TaskFile:
-    """A task file and all it includes. Merging is shallow: the file's own keys win, then later includes."""
+    """A task file with its includes. Merging is shallow: the file's own keys win, then later includes."""
     return _read(path, (), str(path), {})
 
 
@@ -328,8 +328,8 @@ def _read(path: Path, above: tuple[Path, ...], where: str, known: dict[Path, Tas
     Args:
         path: the file.
         above: the files that include it, resolved, outermost first.
-        where: the line that asks for it, for errors.
-        known: files that were read before on the way, so that includes shared by many are merged once.
+        where: the line that includes it, for errors.
+        known: files read so far, so that shared includes are merged once.
     """
     resolved, stamp = _regular_file(path, where)
     if len(above) > _DEEPEST_INCLUDE:
@@ -365,7 +365,7 @@ def _regular_file(path: Path, where: str) -> tuple[Path, tuple[int, int]]:
     """A file's real path, and its time and size. A device or a pipe might never end."""
     try:
         resolved, found = path.resolve(), path.stat()
-    except (OSError, ValueError, RuntimeError) as error:  # not there; a null character in the name; a loop of links
+    except (OSError, ValueError, RuntimeError) as error:  # missing file; a null character in the name; a loop of links
         reason = getattr(error, "strerror", None) or error
         hint = did_you_mean(path.name, closest(path.name, _neighbours(path), most=1))
         raise TaskFileError(Fault(where, f'no file "{path}": {reason}{hint}', "an existing task file")) from error
@@ -389,7 +389,7 @@ def _neighbours(path: Path) -> list[str]:
 
 
 def _includes(path: Path, data: dict[str, Any], lines: dict[KeyPath, int]) -> list[tuple[KeyPath, Path]]:
-    """The files that a file includes, each with the key path that says so."""
+    """The files that a file includes, each with the key path of the include."""
     named = data.get("include")
     if isinstance(named, str):
         return [(("include",), path.parent / named)]
@@ -407,7 +407,7 @@ def _merge(
     new: dict[str, Any],
     new_places: dict[KeyPath, SourceLocation],
 ) -> None:
-    """Adds top-level keys; a replaced key takes its places with it."""
+    """Adds top-level keys; the locations of a replaced key are removed."""
     data.update(new)
     for keys in [keys for keys in places if keys[0] in new]:
         del places[keys]
@@ -415,7 +415,7 @@ def _merge(
 
 
 class TopLevelKeyReader:
-    """Top-level keys of many task files, for an index: includes are merged and read once, places are left out."""
+    """Top-level keys of many task files, for an index: includes are merged and read once, locations are left out."""
 
     def __init__(self) -> None:
         self._included: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {}
@@ -423,7 +423,7 @@ class TopLevelKeyReader:
     def top_level_keys(self, path: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         """The merged mapping of a file, and the files it includes, directly or not.
 
-        Whatever is odd about a file goes through the careful reader, which says what.
+        Any unusual file goes through the full reader, which reports what is wrong.
         """
         try:
             return self._merged(path, 0)

@@ -1,7 +1,7 @@
 """A task in every combination of what a run varies: few-shot seeds, orders of the choices, draws.
 
 Takes a definition and the run's options, gives one definition per combination, named `task#seed=3#order=2`. Draws are
-repeats of one task: what is made of several draws is then a metric's or a filter's matter.
+repeats of one task: metrics and filters decide how several draws are combined.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LISTING = "a prompt style that lists the choices"
 
 
 def varied(definition: TaskDefinition, options: TaskOptions) -> list[TaskDefinition]:
-    """The task in every combination of levels; raises if it cannot be varied so."""
+    """The task in every combination of levels; raises if it cannot be varied like this."""
     axes = options.axes
     faults = list(_faults(definition, options))
     if faults:
@@ -34,7 +34,7 @@ def varied(definition: TaskDefinition, options: TaskOptions) -> list[TaskDefinit
         drawn = replace(definition.variant, draws=axes.draws)
         definition = replace(definition, variant=drawn, repeats=axes.draws)
     if axes.seeds:
-        # The sampler that the run names would bring its own seed.
+        # The sampler that the run names would have its own seed.
         definition = with_sampler(definition, options)
     orders = range(axes.orders) if axes.orders > 1 else (None,)
     return [_variant(definition, seed, order) for seed, order in product(axes.seeds or (None,), orders)]

@@ -1,7 +1,7 @@
 """A task in several prompts: those of a PromptSource file, or those that its own file lists.
 
-Takes a definition, gives one definition per prompt. A template with answer choices is asked as multiple choice, one
-without by writing.
+Takes a definition, gives one definition per prompt. A template with answer choices becomes a multiple-choice task, one
+without becomes a generation task.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from assay.tasks.lm_eval.file.prompt_list import ListedPrompt, listed_prompts
 from assay.tasks.lm_eval.file.yaml_reader import TaskFile
 from assay.tasks.promptsource import PromptTemplate, RenderedPrompt, SkippedRow, find_templates, read_templates
 
-# What stands in the place of a path for the prompts that a task file names itself.
+# Value in place of a path, for the prompts that a task file names itself.
 ALL_PROMPTS = "all"
 _CHOICE, _GENERATED = "multiple_choice", "generate_until"
-# An answer that is written is compared without the blank that parts it from the prompt, and as Catwalk finds the right
-# choice: whatever its case.
+# A generated answer is compared without the space that separates it from the prompt, and ignoring case, as Catwalk
+# finds the right choice.
 _WRITTEN = Scoring(
     _GENERATED,
     (MetricSpec("exact_match", options={"ignore_case": True, "ignore_punctuation": True}),),
@@ -39,9 +39,9 @@ class PromptOptions:
     """The prompts that the user requests.
 
     Attributes:
-        place: PromptSource's file or folder; None for what the task file says.
-        is_original: whether only those that ask what the dataset was made for.
-        name: a single one, by the name behind the task's; None for all.
+        place: PromptSource's file or folder; None for the task file's own key.
+        is_original: whether to use only the prompts of the original task.
+        name: name of a single prompt, as it follows the task's; None for all.
     """
 
     place: str | None = None
@@ -61,8 +61,8 @@ def in_prompts(
 
     Args:
         file: the task, whose key `prompts` names them.
-        prompt_options: which of the prompts.
-        define: makes the definition of a file.
+        prompt_options: which prompts to use.
+        define: creates the definition of a file.
     """
     if prompt_options.place is None and isinstance(file.data["prompts"], list):
         chosen = _chosen(listed_prompts(file), prompt_options, file.where("prompts"))
@@ -79,7 +79,7 @@ def templates_path(file: TaskFile, place: str | None = None) -> Path:
 
     Args:
         file: the task.
-        place: the run's file or folder; None for what the task file says.
+        place: the run's file or folder; None for the task file's own key.
     """
     if place is not None:
         folder, where = Path(), f"--prompts, task {file.data.get('task')}"
@@ -110,14 +110,14 @@ def _label(prompt: ListedPrompt | PromptTemplate) -> str:
 
 
 def _with_listed(definition: TaskDefinition, file: TaskFile, prompt: ListedPrompt) -> TaskDefinition:
-    """The task in one prompt of its file's list, which the definition has for its own."""
+    """The task in one prompt of its file's list, which the definition already uses."""
     name, alias = file.data["task"], file.data.get("task_alias")
     variant = TaskVariant(name, prompt=prompt.name)
     return replace(definition, variant=variant, own_alias=name if alias is None else alias, prompt=prompt.notes)
 
 
 def _with_template(definition: TaskDefinition, template: PromptTemplate) -> TaskDefinition:
-    """The task in one template. It reads the dataset's own rows, for which it was written."""
+    """The task in one template, which reads the dataset's unprocessed rows, for which it was written."""
     reader = _TemplateReader(template)
     has_choices = template.answer_choices is not None
     output_type = _CHOICE if has_choices else _GENERATED
@@ -163,7 +163,7 @@ def _notes(task: str, template: PromptTemplate) -> Mapping[str, Any]:
 
 
 def _scoring(definition: TaskDefinition, output_type: str) -> Scoring:
-    """The task's own where it asks in the same shape and by no code of its own."""
+    """The task's own scoring if it states metrics, has the same output type and uses no code; else the default."""
     own = definition.scoring
     is_plain = own.process is None and all(spec.function is None for spec in own.metrics)
     says = definition.file.data.get("metric_list") is not None
@@ -173,7 +173,7 @@ def _scoring(definition: TaskDefinition, output_type: str) -> Scoring:
 
 
 class _Field:
-    """A function of a row that leaves the row as it is."""
+    """A function of a row that does not change the row."""
 
     is_pure = True
 
@@ -185,7 +185,7 @@ class _Field:
 
 
 class _TemplateReader:
-    """The fields of a template. The last row is kept as it was put: three fields are read from it."""
+    """The fields of a template. The last rendered row is cached: three fields are read from it."""
 
     def __init__(self, template: PromptTemplate) -> None:
         self._template = template

@@ -1,7 +1,7 @@
-"""Scoring overrides: the metrics and filters of a run in place of, or besides, those of its task files.
+"""Scoring overrides: the metrics and filters of a run that replace, or add to, those of its task files.
 
-Takes the names of metrics and a scoring file, gives `metric_list` and `filter_list` in the words of task files; takes
-a definition and these, gives the same questions scored that way.
+Takes the names of metrics and a scoring file, gives `metric_list` and `filter_list` as in task files; takes
+a definition and these, gives the same task with the changed scoring.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from assay.tasks.lm_eval.file.yaml_reader import read_task_file
 
 _KEYS = ("metric_list", "filter_list")
 _SHAPES = {"metric_list": "[{metric: acc}]", "filter_list": "[{name: …, filter: [{function: …}]}]"}
-# Every metric of a task's shape that costs no further request and needs nothing of the task's own.
+# Every metric for a task's output type that needs neither further requests nor anything specific to the task.
 ALL = "all"
 _NEEDS_MORE = frozenset(
     (*NULL_PROMPTS, *WHOLE_PROMPT_METRICS, "bypass", "likelihood", "acc_all", "f1", "mcc", "cohen_kappa", *DRAW_METRICS)
@@ -29,11 +29,11 @@ _NEEDS_MORE = frozenset(
 def scoring_changes(
     metrics: str | Sequence[str] | None, scoring: str | Path | Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """The changes of a run.
+    """The scoring overrides of a run.
 
     Args:
-        metrics: names of metrics, with commas or as a list; `all` for every one that costs no further request. A plus
-            before the first name, or before every one, keeps the tasks' own metrics.
+        metrics: names of metrics, with commas or as a list; `all` for every one that needs no further request. A plus
+            before the first name, or before every name, keeps the tasks' own metrics.
         scoring: a YAML file with `metric_list` and `filter_list`, or the same as a mapping.
     """
     found = _read(scoring) if scoring is not None else {}
@@ -94,7 +94,7 @@ def is_pipeline(entry: Any) -> bool:
 def rescored(
     definition: TaskDefinition, changes: Mapping[str, Any], metrics: Mapping[str, frozenset[str]]
 ) -> TaskDefinition:
-    """The same questions, scored another way: see `changed_scoring`."""
+    """The same task with changed scoring: see `changed_scoring`."""
     if not changes:
         return definition
     return replace(definition, scoring=changed_scoring(definition.scoring, definition.output_type, changes, metrics))
@@ -106,11 +106,11 @@ def changed_scoring(
     """A task's scoring with a run's changes.
 
     Args:
-        own: what the task says.
-        output_type: the shape of its questions, in the words of task files.
+        own: the task's own scoring.
+        output_type: its output type, as in task files.
         changes: `metric_list` and `filter_list` as in task files; `adds` keeps the task's own metrics before them.
-            A metric that does not fit the task's shape is left out; where none fits, the task keeps its own.
-        metrics: metric → shapes that it scores.
+            A metric that does not fit the output type is left out; if none fits, the task keeps its own.
+        metrics: metric → output types that it scores.
     """
     entries = list(_expanded(changes.get("metric_list", ()), own.scorer, metrics))
     fitting = [
@@ -146,7 +146,7 @@ def _expanded(
 
 
 def _as_judged(entry: Mapping[str, Any], own: Scoring, adds: bool) -> Mapping[str, Any]:
-    """A metric over draws judges a draw as the task judges an answer, unless it says otherwise."""
+    """A metric over draws scores a draw as the task scores an answer, unless its entry has its own options."""
     if not uses_all_draws(entry["metric"]):
         return entry
     if own.process is not None and adds:
@@ -157,5 +157,5 @@ def _as_judged(entry: Mapping[str, Any], own: Scoring, adds: bool) -> Mapping[st
 
 
 def _different(specs: Iterable[MetricSpec]) -> tuple[MetricSpec, ...]:
-    """Each metric once; the last word on it counts."""
+    """Each metric once; the last entry counts."""
     return tuple({spec.name: spec for spec in specs}.values())

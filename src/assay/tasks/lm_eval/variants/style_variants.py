@@ -1,7 +1,7 @@
 """A task of the lm-eval dialect in another prompt style: the same documents and examples, worded differently.
 
-Takes a definition and a style, gives the definition that asks in this style. The question comes from the file's key
-`format`, or is found in the prompt that its own templates make.
+Takes a definition and a style, gives the definition with prompts in this style. The question comes from the file's key
+`format`, or is inferred from the prompt that its own templates render.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from assay.tasks.prompt_parts import Delimiters
 from assay.tasks.styles import STYLES, Style, StyledQuestion, apply_style
 
 _CHOICE, _GENERATED = "multiple_choice", "generate_until"
-# How a model that ranks continuations is asked for the class of a text, or of a pair, where a file has no prompt.
+# Default prompt for classifying a text, or a pair, by ranking continuations, if a file has no prompt.
 _RANKED = Style(
     "ranked",
     "{% if context %}{{context}}\n{% endif %}{{question}}\nAnswer:",
@@ -33,7 +33,7 @@ _ROTATION_METRICS = ("rotation_agreement", "rotation_all", "rotation_vote")
 
 
 def in_style(definition: TaskDefinition, style: Style | None) -> TaskDefinition:
-    """A definition in a style, or as its file has it; what only states a format is asked as follows from that."""
+    """A definition in a style, or with its file's own prompt; one that only states a format gets a default prompt."""
     if style is not None:
         return restyle(definition, style)
     if definition.has_prompt:
@@ -84,12 +84,12 @@ def restyle(definition: TaskDefinition, style: Style) -> TaskDefinition:
 
 
 def _rendering(definition: TaskDefinition, own: Rendering, style: Style, above: tuple[str, ...]) -> Rendering:
-    # Examples with templates of their own still begin as the question does.
+    # Examples with their own templates still begin like the question.
     asked = definition.rendering
     is_other = (own.text, own.choice) != (asked.text, asked.choice)
     document_questions = QuestionReader(definition, asked, ()) if is_other else None
     styled = _Styled(QuestionReader(definition, own, above), document_questions, style, f"task {definition.name}")
-    # An example shows one right answer, where a document may have several.
+    # An example shows one right answer, but a document may have several.
     target = Derived(styled.first_answer if above else styled.answer)
     is_own = style.example_delimiter is None
     delimiters = Delimiters(style.delimiter, own.delimiters.example if is_own else str(style.example_delimiter))
@@ -97,7 +97,7 @@ def _rendering(definition: TaskDefinition, own: Rendering, style: Style, above: 
 
 
 def _scoring(own: Scoring, output_type: str, style: Style) -> Scoring:
-    """A letter that is written is read strictly, as HELM does, and with all that is known of how models answer."""
+    """Scoring in a style. A generated letter is read in two ways: strictly, as in HELM, and by letter extraction."""
     if style.generates:
         shape = "rotated_answer" if style.rotates else _GENERATED
         names = ("exact_match", *(_ROTATION_METRICS if style.rotates else ()))
@@ -112,7 +112,7 @@ def _scoring(own: Scoring, output_type: str, style: Style) -> Scoring:
 
 
 def _reading(style: Style) -> tuple[PipelineSpec, ...]:
-    """A label and nothing else, and whatever names one."""
+    """Pipelines that accept a label and nothing else, and any answer that names a label."""
     labels = list(style.possible_labels)
     pattern = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
     alone = {"name": "label_alone", "regex": rf"\A\s*({pattern})\s*\Z", "group": 1}
@@ -131,11 +131,11 @@ def _shown_index(place: int, reordered: ReorderedRow | None) -> int:
 
 
 class _Styled:
-    """The fields of a rendering in a style. The last row's question is kept: three fields are read from it.
+    """The fields of a rendering in a style. The last row's question is cached: three fields are read from it.
 
     Args:
         questions: reads the question of a row.
-        heads: reads it as the task's documents are read, where that is another way; None where it is the same.
+        document_questions: reads it with the templates of the task's documents; None if they are the same.
         style: the style.
         where: the task, for errors.
     """
@@ -157,14 +157,14 @@ class _Styled:
         return list(self._apply_style(row).answers)
 
     def answer(self, row: Row) -> Answer:
-        """Places of right choices, as they are shown. A negative one is a missing label, never a place from the end."""
+        """Indices of right choices in displayed order. A negative one is a missing label, not an index from the end."""
         answer, reordered = self._questions(row).answer, row.get(ROTATION)
         if isinstance(answer, tuple):
             return tuple(_shown_index(place, reordered) for place in answer)
         return _shown_index(answer, reordered)
 
     def first_answer(self, row: Row) -> int:
-        """The place of the answer that an example shows."""
+        """The index of the answer that an example shows."""
         answer = self._questions(row).answer
         first = next(iter(answer), INVALID_GOLD) if isinstance(answer, tuple) else answer
         if first < 0:
@@ -184,11 +184,11 @@ class _Styled:
         return found
 
     def _headed(self, question: MultipleChoice, row: Row) -> MultipleChoice:
-        """A question with the word before it that the task's documents have there."""
+        """A question with the prefix word, such as "Question:", of the task's documents."""
         if self._document_questions is None:
             return question
         try:
             found = self._document_questions(row)
         except DataError:
-            return question  # an example that only its own templates can put
+            return question  # an example that only its own templates can render
         return replace(question, headed=found.headed, headed_list=found.headed_list)
