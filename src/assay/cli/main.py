@@ -54,7 +54,7 @@ example: assay run --model smollm2 --tasks demo
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command line; gives the exit code."""
+    """Runs the command line; returns the exit code."""
     _repair_streams()
     given = sys.argv[1:] if arguments is None else arguments
     with raise_on_signals(until_exit=arguments is None), _hiding_secrets(given):
@@ -67,9 +67,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _ended_by(error: BaseException, given: list[str]) -> int:
-    """Prints what ended a command early; gives the exit code."""
+    """Prints what ended a command early; returns the exit code."""
     number = received_signal() or (signal.SIGINT if isinstance(error, KeyboardInterrupt) else None)
-    if number is not None:  # whatever a library made of it
+    if number is not None:  # whatever a library turned it into
         name = "" if number == signal.SIGINT else f" ({signal.Signals(number).name})"
         _say(f"\ninterrupted{name}{_saved(given)}\n")
         return exit_code(number)
@@ -90,7 +90,7 @@ def _ended_by(error: BaseException, given: list[str]) -> int:
 
 
 def _saved(given: list[str]) -> str:
-    """What is left of an interrupted command, where it can be resumed."""
+    """Advice on resuming an interrupted command; empty if it cannot be resumed."""
     saved = _SAVED.get("run" if not given or given[0].startswith("-") else given[0])
     return f"; {saved} so far are saved: run the same command again to resume" if saved else ""
 
@@ -137,7 +137,7 @@ def _silence(stream: TextIO) -> None:
 
 
 def _repair_streams() -> None:
-    """Characters that a terminal lacks become question marks, and a closed stream swallows what is written."""
+    """Characters that a terminal lacks become question marks, and output to a closed stream is discarded."""
     import io
     import os
 
@@ -151,7 +151,7 @@ def _repair_streams() -> None:
 
 @contextmanager
 def _hiding_secrets(given: list[str]) -> Iterator[None]:
-    """Hides known secrets, also those of the command line, in everything that is printed meanwhile."""
+    """Redacts known secrets, including those of the command line, in everything printed within the block."""
     from assay.core.atomic_files import RedactingStream
     from assay.core.secrets import remember_command
 

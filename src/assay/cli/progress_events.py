@@ -7,7 +7,7 @@ from assay.run.events import Event, Noticed, Planned, Progressed, StageStarted, 
 
 
 class TerminalListener:
-    """Shows events. Notices that come early are shown once more with the result, where they are looked for."""
+    """Shows events. Early notices are shown again with the result, where users look for them."""
 
     def __init__(self, view: ProgressView) -> None:
         self._view = view
@@ -59,7 +59,7 @@ class TerminalListener:
 
 
 def _training_detail(event: Trained) -> str:
-    """`loss 0.512, accuracy 0.871`: of the last steps, and of the last check."""
+    """`loss 0.512, accuracy 0.871`: the loss of the last steps, and the metric at the last validation."""
     loss, value = event.progress.loss, event.progress.value
     parts = [] if loss is None else [f"loss {loss:.4g}"]
     parts += [] if value is None else [f"{event.metric} {value:.4g}"]

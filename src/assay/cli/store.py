@@ -1,4 +1,4 @@
-"""`assay store check`: whether every answer and run of a store can be read, and what to do where not."""
+"""`assay store check`: whether every answer and run of a store can be read, and what to do if not."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class TypeMismatch(Exception):
         path: path within the whole value, such as `["task"][0]`; empty for the whole value.
         value: the value found there.
         annotation: the annotation expected there.
-        detail: what exactly does not fit, for objects.
+        detail: the part that does not fit, for objects.
     """
 
     def __init__(self, path: str, value: Any, annotation: Any, detail: str = "") -> None:

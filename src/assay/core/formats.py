@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
-# An index into choices or labels, or several; out of range where the right answer is unknown.
+# An index into choices or labels, or several; out of range if the right answer is unknown.
 Answer = Union[int, tuple[int, ...]]
 
 
@@ -20,12 +20,12 @@ class MultipleChoice:
     Attributes:
         question: the question, or the beginning of a text to be continued.
         choices: the possible answers.
-        answer: index of the right choice, or of several; out of range where it is unknown.
+        answer: index of the right choice, or of several; out of range if it is unknown.
         context: text to read first, such as a passage.
         completes: whether the choices continue the question's sentence, so that no "Answer:" is needed.
         labels: the document's own names of the choices, if any.
-        headed: whether "Question:" precedes the question when it is shown without its choices: not where the task's
-            own prompt has no such word, as in MMLU, nor where a text is to be classified.
+        headed: whether "Question:" precedes the question when it is shown without its choices: not if the task's
+            own prompt has no such word, as in MMLU, nor if a text is to be classified.
         headed_list: whether "Question:" also precedes it when the choices are listed, as in the task's own prompt.
     """
 
@@ -63,7 +63,7 @@ class SpanQuestion:
     Attributes:
         question: the question.
         context: the text.
-        answers: right answers, each as it occurs in the text; empty where the text holds none.
+        answers: right answers, each as it occurs in the text; empty if the text holds none.
         starts: character offset of each answer; empty if unknown.
         may_lack: whether documents of this task may have no answer.
     """

@@ -125,7 +125,7 @@ class Fingerprint:
         return found
 
     def differences(self, other: Fingerprint) -> dict[str, tuple[Any, Any]]:
-        """How two models differ: field or setting → (own, other's). A different name alone does not count."""
+        """The differences of two models: field or setting → (own, other's). A different name does not count."""
         if self.digest == other.digest:
             return {}
         mine, others = self._parts(), other._parts()

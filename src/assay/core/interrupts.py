@@ -1,7 +1,7 @@
 """Termination signals: Ctrl-C (SIGINT), SIGTERM and SIGHUP, which a closing terminal sends.
 
 `raise_on_signals` is for the command line: each signal raises `Interrupted`, several in quick succession raise once.
-`defer_signals` is for work that must not stop half-way; it defers whatever handler is installed, also where Assay is
+`defer_signals` is for work that must not stop half-way; it defers whatever handler is installed, even if Assay is
 used as a library.
 """
 

@@ -18,7 +18,7 @@ def are_generic(names: Sequence[str]) -> bool:
 
 
 def label_indices(own: Sequence[str], wanted: Sequence[str]) -> tuple[int, ...] | None:
-    """For each wanted label, the index of the head's output; None if there is no clear match.
+    """The index of the head's output for each requested label; None if there is no clear match.
 
     Names are compared without case, spaces, underscores and hyphens. Outputs with default names are taken in order
     if there are as many as labels.

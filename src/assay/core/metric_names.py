@@ -68,7 +68,7 @@ class _Family:
 
     Attributes:
         shown: the reported name, with a brace for each setting.
-        settings: in the order of the name.
+        settings: its settings, in the order of the name.
     """
 
     shown: str

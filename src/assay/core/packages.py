@@ -1,6 +1,6 @@
 """Optional packages that are imported late, checked before any work starts.
 
-Whatever needs a package declares it: an attribute `package` (a module name, or several) of a filter, a metric's value
+Code that needs a package declares it: an attribute `package` (a module name, or several) of a filter, a metric's value
 function, an aggregation or a function; or a `RequiredPackage` for a figure. `missing_packages` lists everything that
 is not installed at once.
 """

@@ -1,6 +1,6 @@
 """Functions and classes that a decorator (`@assay.metric`, `@assay.filter`, `@assay.model`) makes into plugins.
 
-Takes the decorated function or class; gives its settings (the keyword-only parameters), its description and a digest of
+In: the decorated function or class. Out: its settings (the keyword-only parameters), its description and a digest of
 its code, after checking that it can be called as such a plugin is called.
 """
 
@@ -51,7 +51,7 @@ class PluginFunction:
 
     @property
     def digest(self) -> str:
-        """Hash of the code itself. What the code calls or reads elsewhere is not part of it."""
+        """Hash of the code itself. Code that it calls and data that it reads are not included."""
         return hashlib.sha256(_source(self.call)).hexdigest()[:_DIGEST_LETTERS]
 
     def with_settings(self, given: Mapping[str, Any]) -> Callable[..., Any]:
@@ -115,7 +115,7 @@ def plugin_function(noun: str, name: str, decorated: Any, parameters: Sequence[s
 
 
 def type_hints(decorated: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function or of a class's constructor; none where they cannot be evaluated."""
+    """The annotations of a function or of a class's constructor; none if they cannot be evaluated."""
     try:
         return get_type_hints(vars(decorated).get("__init__") if isinstance(decorated, type) else decorated)
     except Exception:  # an annotation may name anything, also what exists for type checkers only

@@ -26,7 +26,7 @@ def ignore_progress(what: str, done: int, total: int) -> None:
 
 @runtime_checkable
 class Task(Protocol):
-    """What is evaluated. After `documents` has loaded the data, everything is pure."""
+    """An evaluation task. After `documents` has loaded the data, everything is pure."""
 
     @property
     def card(self) -> TaskCard: ...
@@ -91,7 +91,7 @@ class LocatesAnswers(Protocol):
     """A task of a file, which errors about choices and right answers can point at."""
 
     def written_choices(self) -> Sequence[Any]:
-        """The choices as the file lists them; empty where a template or code makes them."""
+        """The choices as the file lists them; empty if a template or code makes them."""
         ...
 
     def where_choices(self) -> str:
@@ -133,7 +133,7 @@ class ProvidesTrainingExamples(Protocol):
 @checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a model can do; checked before a run starts.
+    """Capabilities of a model; checked before a run starts.
 
     Attributes:
         kinds: request kinds it answers.
@@ -243,7 +243,7 @@ SpecialToken = tuple[str | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What result files record about a model and its tokenizer, in the terms of transformers and the Hub.
+    """Facts that result files record about a model and its tokenizer, in the terms of transformers and the Hub.
 
     Attributes:
         parameters: number of parameters; None if its files do not say and it was not loaded.
@@ -330,7 +330,7 @@ class ReportsExecution(Protocol):
     """A model that describes, after `respond`, how it ran."""
 
     def description(self) -> Mapping[str, Any]:
-        """How it ran, as JSON data: `engine`, `why` that engine was chosen, and whatever else to record."""
+        """The execution report as JSON data: `engine`, `why` that engine was chosen, and anything else to record."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Registries: names of built-in models, metrics and filters, of plugins, and of what a program adds with a decorator.
+"""Registries: names of built-in models, metrics and filters, of plugins, and names added by a decorator.
 
 A table maps a built-in name to `module:attribute`, which is imported on first use. Plugins of a package `acme` come
 from its entry points and are named `acme/name`. A decorator such as `@assay.metric` adds a name for this process.
@@ -31,7 +31,7 @@ class Registry:
         noun: the kind: `metric`, `filter`, `model`, ….
         table: built-in name → `module:attribute`.
         group: the entry-point group of plugins.
-        added: name → what a decorator made in this process.
+        added: name → the object that a decorator created in this process.
     """
 
     def __init__(self, noun: str, table: Mapping[str, str], group: str) -> None:
@@ -51,8 +51,8 @@ class Registry:
 
         Args:
             name: the new name.
-            decorated: the function or class as the program defines it; an entry point may name it, too.
-            value: what `get` gives for the name.
+            decorated: the function or class as the program defines it; an entry point may name it too.
+            value: the object that `get` returns for the name.
         """
         self.check_name(name)
         self._made_of[decorated] = value
@@ -71,7 +71,7 @@ class Registry:
         self.added[name], self._decorated[name] = value, decorated
 
     def _add_of_plugin(self, name: str, decorated: Callable[..., Any], value: Any) -> None:
-        """Adds the bare name of a plugin, for other code of its package; one that two packages have is nobody's."""
+        """Adds the bare name of a plugin, for other code of its package; a name that two packages use is removed."""
         earlier = self._decorated.get(name)
         is_other = earlier is not None and _origin(earlier) != _origin(decorated)
         if is_other and name in self._of_plugins:
@@ -82,13 +82,13 @@ class Registry:
             self.added[name], self._decorated[name] = value, decorated
 
     def check_name(self, name: str) -> None:
-        """Rejects what cannot be the name of a plugin."""
+        """Rejects an invalid plugin name."""
         if not _NAME.fullmatch(name):
             expected, advice = "letters, digits and _ . + -, with a letter first", f'Say @assay.{self.noun}("my_name")'
             raise ArgumentError(Fault(f"@assay.{self.noun}", f"the name is {name!r}", expected, advice))
 
     def remove(self, name: str) -> None:
-        """Forgets a name that was added in this process."""
+        """Removes a name that was added in this process."""
         self._of_plugins.discard(name)
         self._made_of.pop(self._decorated.pop(name, None), None)
         self.added.pop(name, None)
@@ -135,9 +135,9 @@ class Registry:
         return self._made_of.get(found, found) if callable(found) and _is_hashable(found) else found
 
     def create(self, name: str, protocol: type, *arguments: Any) -> Any:
-        """Calls the object of a name and returns the result; that of a plugin must fit the protocol."""
+        """Calls the object of a name and returns the result; the result of a plugin must satisfy the protocol."""
         make = self.get(name)
-        if name not in self.plugins:  # what a decorator adds checks its own result
+        if name not in self.plugins:  # a decorated object checks its own result
             return make(*arguments)
         if fits(make, protocol):
             return make

@@ -96,7 +96,7 @@ class Loglikelihood:
 @checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """How a text longer than one window is split.
+    """Windows into which a longer text is split.
 
     Attributes:
         length: tokens per window, including the prefix token; None for the model's maximum.
@@ -124,7 +124,7 @@ class Windows:
         return Windows(self.length if length is None else length, own_stride if stride is None else stride)
 
     def count_windows(self, tokens: int) -> int:
-        """Number of windows for a text of so many scored tokens, if the model itself sets no length."""
+        """Number of windows for a text with this many scored tokens, if the model itself sets no length."""
         if self.length is None:
             return min(tokens, 1)
         step = self.length if self.stride is None else self.stride
@@ -196,7 +196,7 @@ class Generation:
         stop: generation ends before the first of these strings.
         max_tokens: most new tokens; None leaves it to the model. 0 gives the empty text.
         sampling: decoding settings.
-        draw: which of k independent samples this is; 0 when greedy.
+        draw: which of k independent samples this is; 0 if greedy.
     """
 
     kind: ClassVar[str] = "generation"
@@ -221,7 +221,7 @@ class Classification:
     Attributes:
         first: the text, or the first of a pair.
         labels: names of the labels, in the task's order.
-        second: the second text; None for a text alone.
+        second: the second text; None for a single text.
     """
 
     kind: ClassVar[str] = "classification"
@@ -344,7 +344,7 @@ class Instance:
         return tuple(self.target) if isinstance(self.target, (list, tuple)) else (self.target,)
 
     def part(self, index: int) -> RequestPurpose:
-        """What the request at an index of `requests` is for."""
+        """The purpose of the request at an index of `requests`."""
         size = len(self.choices)
         choices = size * (1 + len(self.nulls))
         within = (index // self.draws) % (choices + self.prompts) if size else 0

@@ -26,11 +26,11 @@ _DISPLAYED = ("task", "metric", "filter", "value", "stderr", "low", "high", "n")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a part of a run is missing or incomplete: a task without a score, a group, a table, a file.
+    """The reason why a part of a run is missing or incomplete: a task without a score, a group, a table, a file.
 
     Attributes:
         faults: where, what was found, what was expected, what to do next.
-        error: what was raised; None where nothing was.
+        error: the exception; None without one.
     """
 
     faults: tuple[Fault, ...]
@@ -47,7 +47,7 @@ class Problem:
         return "; ".join(" ".join(str(fault).split()) for fault in self.faults)
 
     def to_json(self) -> dict[str, Any]:
-        """The problem as JSON data; with the traceback where it is a bug."""
+        """The problem as JSON data; with the traceback if it is a bug."""
         found: dict[str, Any] = {"text": self.text, "is_bug": self.is_bug}
         if self.is_bug and self.error is not None:
             found["trace"] = redacted_text("".join(traceback.format_exception(self.error)))
@@ -63,12 +63,12 @@ class JsonData(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What an analysis adds to the result of a run.
+    """The values, lines and notices that an analysis adds to the result of a run.
 
     Attributes:
         key: the key of its values in the result file.
         values: numbers beside the scores.
-        tasks: what it adds to single tasks, by their names, under the same key.
+        tasks: values that it adds to single tasks, by their names, under the same key.
         lines: sentences that are shown below the table.
         notices: warnings and remarks.
     """
@@ -96,7 +96,7 @@ class TaskResult:
     Attributes:
         card: the task's own description.
         metrics: every metric under every pipeline.
-        denominators: what the metrics leave out.
+        denominators: document counts, including those that the metrics exclude.
         fingerprint: digest of the evaluated documents.
         prompts: digest of every request built.
         answered: documents with their instances and outputs, in order.
@@ -105,8 +105,8 @@ class TaskResult:
         rates: for generated answers: the share that was cut off, and per pipeline the share without an answer.
         pipelines: the task's filter chains, to filter its answers again.
         texts: counts behind perplexities, for a task of whole texts.
-        additions: what features add to the task, by key in the result file; see `reliability` and `subsample`.
-        problem: why the task has no score; None where it has one.
+        additions: values that features add to the task, by key in the result file; see `reliability` and `subsample`.
+        problem: why the task has no score; None if it has one.
     """
 
     card: TaskCard
@@ -129,7 +129,7 @@ class TaskResult:
 
     @property
     def reliability(self) -> Any:
-        """Accuracy by confidence (`assay.studies.calibration.reliability.Reliability`), where computed."""
+        """Accuracy by confidence (`assay.studies.calibration.reliability.Reliability`), if computed."""
         return self.additions.get("reliability")
 
     @property
@@ -162,9 +162,9 @@ class GroupResult:
     """One group of a run: its metrics over its leaf tasks.
 
     Attributes:
-        texts: counts behind perplexities, where the group is computed over all texts of its leaves.
+        texts: counts behind perplexities, if the group is computed over all texts of its leaves.
         denominators: the counts of all leaves' documents.
-        problem: why the group has no score of its own; None where it has one, or reports none.
+        problem: why the group has no score of its own; None if it has one, or reports none.
     """
 
     spec: GroupSpec
@@ -201,20 +201,20 @@ class RunResult(Tabular):
 
     Attributes:
         run_id: name of the record in the store.
-        spec: what was requested.
-        tasks: in the order of the run.
-        groups: bottom-up.
+        spec: the specification of the run.
+        tasks: task results, in the order of the run.
+        groups: group results, bottom-up.
         counts: requests built, known, executed, failed.
-        failures: how many requests failed, by kind, with one message each.
+        failures: number of failed requests by kind, with one message each.
         notices: warnings and remarks.
         manifest: everything needed to repeat the run.
         timings: seconds per stage.
         store: path of the store, or `:memory:`.
-        model_run: how the model ran, where it reports it: engine and why, tokens, seconds without loading.
-        contributions: what analyses add, in order; see `prompts` and `variance`.
-        run_problems: what else could not be made, such as the notices or the end of the record.
+        model_run: execution report of the model, if any: engine and reason, tokens, seconds without loading.
+        contributions: contributions of analyses, in order; see `prompts` and `variance`.
+        run_problems: other parts that could not be made, such as the notices or the end of the record.
         model: the model, its weights released: it renders prompts and states facts for result files. None, or one
-            that can do neither, where a run was rescored without its model.
+            that can do neither, if a run was rescored without its model.
     """
 
     run_id: str
@@ -243,12 +243,12 @@ class RunResult(Tabular):
         return self.values("variance")
 
     def values(self, key: str) -> tuple[Any, ...]:
-        """What the analysis of this key adds; empty where it adds nothing."""
+        """The contribution of the analysis with this key; empty if there is none."""
         return next((item.values for item in self.contributions if item.key == key and item.values), ())
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Everything that is missing: tasks and groups without a score, and what else could not be made."""
+        """Everything that is missing: tasks and groups without a score, and other parts that could not be made."""
         own = (*(task.problem for task in self.tasks), *(group.problem for group in self.groups))
         return (*(problem for problem in own if problem is not None), *self.run_problems)
 
@@ -259,12 +259,12 @@ class RunResult(Tabular):
         return not lacks and not self.problems
 
     def __post_init__(self) -> None:
-        """Hides secrets in what models and task code say."""
+        """Redacts secrets in texts from models and task code."""
         object.__setattr__(self, "notices", tuple(map(redacted_text, self.notices)))
         object.__setattr__(self, "model_run", redacted(self.model_run))
 
     def rendered(self, prompt: Prompt) -> str | None:
-        """A conversation as its model reads it; None where the model is not available or does not render prompts."""
+        """A conversation as its model reads it; None if the model is not available or does not render prompts."""
         return self.model.render(prompt) if isinstance(self.model, RendersPrompts) else None
 
     def task(self, name: str) -> TaskResult:
@@ -373,7 +373,7 @@ def _sample_rows(model: str, task: TaskResult) -> list[Row]:
 
 
 def _plain_answer(answer: Any) -> Any:
-    """What a pipeline left of a question: texts as they are, log-likelihoods as numbers."""
+    """The outputs of a question after a pipeline: texts unchanged, log-likelihoods as numbers."""
     if isinstance(answer, Logprob):
         return answer.total
     if isinstance(answer, LabelScores):

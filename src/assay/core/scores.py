@@ -11,7 +11,7 @@ from typing import Any, Union
 # (confidence, hit, the share of documents to answer).
 Label = Union[float, str]
 Value = Union[float, tuple[Label, Label], tuple[float, float, float]]
-# Names of the aggregation by a function of the task's own, and of that for answers which are recorded and not scored.
+# Names of the aggregation by the task's own function, and of that for answers which are recorded and not scored.
 CUSTOM, BYPASS = "custom", "bypass"
 
 
@@ -20,7 +20,7 @@ class DocumentValues:
     """The value of every scored document of a task, under one metric and pipeline: what a run records.
 
     Attributes:
-        aggregation: how the values become one number, by name; `custom` for a function of the task's own.
+        aggregation: how the values become one number, by name; `custom` for the task's own function.
         documents: indices in the evaluated split.
         values: one per document; NaN where the metric has none.
         clusters: the cluster of each document; None if the documents are independent.
@@ -37,7 +37,7 @@ class DocumentValues:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its uncertainty. None marks what the data cannot say (n of 0 or 1).
+    """A value with its uncertainty. None marks what cannot be estimated (n of 0 or 1).
 
     Attributes:
         value: the estimate.
@@ -85,7 +85,7 @@ class MetricResult:
         filter: the pipeline's name; `none` when the task names none.
         estimate: value, standard error and interval.
         higher_is_better: direction, or None if undefined.
-        harness_stderr: the standard error by lm-eval's rules, None where it reports "N/A".
+        harness_stderr: the standard error by lm-eval's rules, None if it reports "N/A".
         bounds: the range of scores with failed documents counted; None if no document failed.
     """
 
@@ -193,7 +193,7 @@ UNKNOWN_OFFSET = -1
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What was extracted from one generated text, by which rule and where.
+    """Answer extracted from one generated text, with the rule and its position.
 
     Attributes:
         answer: the extracted answer, normalised; None if nothing was found.

@@ -36,7 +36,7 @@ class ChatSpec:
 
 @dataclass(frozen=True, slots=True)
 class TextOptions:
-    """How whole texts are read (perplexity tasks).
+    """Settings for reading whole texts (perplexity tasks).
 
     Attributes:
         window: tokens per window, see `Windows`; None for the task's or the model's value.
@@ -55,7 +55,7 @@ class TextOptions:
 
 @dataclass(frozen=True, slots=True)
 class SubsamplingOptions:
-    """How a run evaluates part of the documents.
+    """Subsampling and early stopping of a run.
 
     Attributes:
         sample: size of the random sample per task: a count (>= 1) or a share (< 1); None for all documents.
@@ -79,7 +79,7 @@ class SubsamplingOptions:
 
 @dataclass(frozen=True, slots=True)
 class VariationAxes:
-    """What a run varies besides prompts: every task is evaluated in all combinations.
+    """Axes that a run varies besides prompts: every task is evaluated in all combinations.
 
     Attributes:
         seeds: seeds of the few-shot draws; empty for the run's own seed only.
@@ -120,10 +120,10 @@ class TaskOptions:
             task's output type are skipped there.
         prompts: PromptSource templates, a file or a folder of them; tasks are evaluated with every one. `all` for
             the prompts that the task files name, which then must name some; None for the tasks' own.
-        original_task: of several prompts, only those that ask what the dataset was made for.
-        texts: how whole texts are read.
+        original_task: whether to use only the prompts for the dataset's original task.
+        texts: settings for reading whole texts.
         fewshot_sampler: name of the few-shot sampler; None for the tasks' own.
-        axes: what is varied.
+        axes: the axes that are varied.
         own_examples: whether a document drawn among its own few-shot examples is shown there, as in lm-eval and in
             earlier versions of Assay; for runs recorded that way.
     """
@@ -155,13 +155,13 @@ class TaskOptions:
         return self.own_examples or self.like == LM_EVAL
 
     def shots(self, own: int | None) -> int:
-        """Examples per prompt for a task with this number of its own. The run's number wins, except over a 0."""
+        """Examples per prompt for a task with this default. The run's number takes precedence, except over a 0."""
         return own or 0 if self.num_fewshot is None or own == 0 else self.num_fewshot
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """How a model is run; nothing here may change its answers, so nothing here is part of a key."""
+    """Execution settings of a model; none of them may change its answers, so none is part of a key."""
 
     batch_size: str = "auto"
     device: str | None = None
@@ -180,8 +180,8 @@ class RunSpec:
         include_path: folders with additional task files.
         limit: documents per task from the start: a count (>= 1) or a fraction (< 1); None for all.
         samples: task name → indices of the documents to evaluate; None for no such selection.
-        options: what the run changes about tasks.
-        settings: how the model is run.
+        options: changes that the run makes to tasks.
+        settings: execution settings of the model.
         seeds: all seeds.
         bootstrap_iters: resamples for lm-eval's standard errors; 0 turns them off.
         allow_code: whether Python code of task files below `include_path` may run; or names of installed packages
@@ -308,7 +308,7 @@ def null_prompt(metric: MetricSpec) -> str:
 @checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """How a task's outputs are scored: names, resolved in `assay.scoring`, or the task's own code.
+    """Scoring of a task's outputs: names, resolved in `assay.scoring`, or the task's own code.
 
     Attributes:
         scorer: the question's output type.
@@ -346,7 +346,7 @@ class TaskCard:
         kind: request type, in the terms of lm-eval's `output_type`.
         num_fewshot: examples per prompt.
         config: the whole definition as plain data.
-        source: the file that defines it, or where it came from.
+        source: the file that defines it, or its origin.
         variant: the variant of a task file that this task is; None for tasks that a run cannot vary.
     """
 
@@ -361,7 +361,7 @@ class TaskCard:
 
     @property
     def base(self) -> str:
-        """The name without the levels of a variant: that of all variants which differ in levels only."""
+        """The name without the levels of a variant: shared by all variants that differ in levels only."""
         return base_name(self.name) if self.variant is None else self.variant.base
 
     @property
@@ -394,7 +394,7 @@ class GroupMetricSpec:
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
-    """A group in a run: its direct members, in order, and what it reports.
+    """A group in a run: its direct members, in order, and its reported metrics.
 
     Attributes:
         metrics: means over the leaves.

@@ -1,6 +1,6 @@
 """Results as rows: plain dicts, a pandas frame, and tables for terminals and notebooks.
 
-A result class says its rows in `to_dicts`; this adds `to_pandas()` and the displays that rich and Jupyter look for.
+A result class defines its rows in `to_dicts`; this adds `to_pandas()` and the displays that rich and Jupyter look for.
 """
 
 from __future__ import annotations

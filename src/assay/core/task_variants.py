@@ -26,9 +26,9 @@ class TaskVariant:
         task: the task's own name.
         style: prompt style; None for the task's own prompt.
         prompt: name of the prompt, for a task with several prompts.
-        profile: profile and its variant, where these leave the prompt style as the task has it.
-        levels: axis → level, for what the run varies: `{"seed": 1234, "order": 1}`.
-        draws: answers drawn per question, where the run varies the draws.
+        profile: profile and its variant, if these do not change the task's prompt style.
+        levels: axis → level, for the axes that the run varies: `{"seed": 1234, "order": 1}`.
+        draws: answers drawn per question, if the run varies the draws.
     """
 
     task: str
@@ -43,7 +43,7 @@ class TaskVariant:
 
     @property
     def suffix(self) -> str:
-        """What follows the task's name: `@letters#seed=3`."""
+        """The suffix after the task's name: `@letters#seed=3`."""
         return self._label + "".join(f"#{axis}={level}" for axis, level in self.levels.items())
 
     @property

@@ -1,4 +1,4 @@
-"""Models: every kind of model behind one protocol, opened by name. Takes requests, gives outputs.
+"""Models: every kind of model behind one protocol, opened by name. In: requests. Out: outputs.
 
 May import: `assay.core`, `assay.stats` and `assay.guard`. torch and transformers are imported only inside functions, so
 listing models costs nothing. Sub-layers, from top to bottom; each imports only what is below it:

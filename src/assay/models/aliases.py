@@ -1,6 +1,6 @@
 """Model names that are not in the registry: paths, Hub ids, and the model names of lm-eval.
 
-Takes a name and the user's model arguments; gives the arguments of `hf`, or an error with advice. Every suggestion is a
+In: a name and the user's model arguments. Out: the arguments of `hf`, or an error with advice. Every suggestion is a
 command line that works when pasted.
 """
 

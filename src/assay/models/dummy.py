@@ -1,6 +1,6 @@
 """A model that answers every request from a hash of it: no weights, no delay, the same bits everywhere.
 
-Takes a seed; gives plausible-looking nonsense. For trying out tasks, stores and reports, never for scores.
+In: a seed. Out: plausible-looking nonsense. For trying out tasks, stores and reports, never for scores.
 """
 
 from __future__ import annotations

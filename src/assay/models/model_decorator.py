@@ -106,9 +106,9 @@ def _class_opener(plugin: PluginFunction) -> Callable[[Mapping[str, Any], ModelS
 
 
 class FunctionModel:
-    """A model that asks a function for one answer after the other. Satisfies the `Model` protocol.
+    """A model that calls a function for each request in turn. Satisfies the `Model` protocol.
 
-    An exception of the function fails its request alone.
+    An exception of the function fails only its own request.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Model registry: built-in openers, named models from the package index, and plugins.
 
-Takes a name and the user's model arguments; gives an opened model. An opener is a function
+In: a name and the user's model arguments. Out: an opened model. An opener is a function
 `(args, settings) -> Model`.
 """
 

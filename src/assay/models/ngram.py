@@ -1,6 +1,6 @@
 """A byte n-gram language model: real but weak; needs numpy and no download.
 
-Takes a training text and an order; gives exact log-likelihoods and generated text. Let h be the last k bytes, c(h) the
+In: a training text and an order. Out: exact log-likelihoods and generated text. Let h be the last k bytes, c(h) the
 number of times h occurs before any byte, c(hb) before byte b, and T(h) the number of distinct bytes that follow h.
 Witten-Bell interpolation (1991, method C) gives
 

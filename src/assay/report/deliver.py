@@ -24,13 +24,13 @@ INCOMPLETE, WORSE = 3, 4
 
 @dataclass(slots=True)
 class CommandOutput:
-    """The outputs of a command, and what went wrong with them."""
+    """The outputs of a command, and the problems with them."""
 
     problems: list[Problem] = field(default_factory=list)
     _closed: OSError | SystemExit | None = None
 
     def show(self, what: str, show: Callable[[], object]) -> None:
-        """Shows something; `what` names it where that fails."""
+        """Shows an output; `what` names it in errors."""
         try:
             show()
         except UserError as error:
@@ -38,12 +38,12 @@ class CommandOutput:
         except (OSError, SystemExit) as error:
             # Standard output is full, or the reader of a pipe has seen enough: the files are still to be written.
             self._closed = self._closed or error
-        except Exception as error:  # a bug in a table must not cost the files
+        except Exception as error:  # a bug in a table must not prevent writing the files
             found = f"could not be shown: {type(error).__name__}: {error}"
             self.problems.append(Problem((Fault(what, found),), error))
 
     def take(self, written: WrittenFiles, console: Console | None) -> None:
-        """Files that were written; they are listed where there is a console."""
+        """Adds the problems of written files; lists the files if there is a console."""
         self.problems.extend(written.problems)
         if console is not None:
             self.show("the list of files", lambda: show_written(written.paths, console))
@@ -56,7 +56,7 @@ class CommandOutput:
         """The exit code; raises the first bug, or else the faults of outputs, standard output last.
 
         Args:
-            found: what the run itself lacks; it is shown already.
+            found: problems of the run itself, which have been shown already.
             is_whole: whether every request was answered and every task scored.
             is_worse: whether a run is worse than its baseline.
         """
@@ -74,7 +74,7 @@ class CommandOutput:
 
 
 def overall_code(codes: Sequence[int]) -> int:
-    """The exit code of several runs: that of a bug; of a user error where all have one; else 3 where any failed."""
+    """The exit code of several runs: that of a bug if any; of a user error if all have one; else 3 if any failed."""
     if AssayError.exit_code in codes:
         return AssayError.exit_code
     if all(code == UserError.exit_code for code in codes):

@@ -1,4 +1,4 @@
-"""A document on the terminal: prompt, answers, target and, where known, tokens."""
+"""A document on the terminal: prompt, answers, target and, if known, tokens."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def print_document(
     examples: tuple[FewShotExample, ...] = (),
     sampler: str = "",
 ) -> None:
-    """Prints a document's prompt, answers, target and, where known, tokens. White space at ends is made visible."""
+    """Prints a document's prompt, answers, target and, if known, tokens. White space at ends is made visible."""
     _heading(console, f"{instance.task}, document {document.id}")
     if examples:
         drawn = f" (sampler {sampler})" if sampler else ""
@@ -111,7 +111,7 @@ def _print_context(console: Console, view: TokenView, is_chat: bool) -> None:
 
 
 def _boundary(view: TokenView) -> str:
-    """The tokens that are scored, behind the last ones of the context and a mark."""
+    """The tokens that are scored, after the last tokens of the context and a mark."""
     before = _tokens(view.context_ids[-_SHOWN_BEFORE:], view.context_pieces[-_SHOWN_BEFORE:])
     cut = "… " if len(view.context_ids) > _SHOWN_BEFORE else ""
     return f"{cut}{before} ‖ {_tokens(view.continuation_ids, view.continuation_pieces)}"

@@ -15,7 +15,7 @@ def show_file_checks(report: CheckReport, loaded: LoadReport | None, form: str) 
 
     Args:
         report: the checks without code.
-        loaded: what could be built with the files' code; None where it was not run.
+        loaded: the checks with the files' code; None if the code was not run.
         form: `text` or `json`.
     """
     if form == "json":

@@ -1,6 +1,6 @@
 """The rows of `assay ls`: tasks, groups, tags, models, metrics, filters, styles, methods, profiles and runs.
 
-In: what to list, and where to look. Out: headings and rows.
+In: what to list, and its sources. Out: headings and rows.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Listing = tuple[tuple[str, ...], Sequence[tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where to look.
+    """Sources of a listing.
 
     Attributes:
         open_catalog: finds all task files; called for tasks, groups and tags only.
         notify: called with notices about the store.
-        store: file of answers and runs; the user's own when None.
+        store: file of answers and runs; None for the user's own.
         tag: list only tasks with this tag; None for all.
         output_type: list only tasks of this type; None for all.
     """
@@ -42,11 +42,11 @@ class Sources:
 
 
 def listing(what: str, sources: Sources) -> Listing:
-    """Headings and rows of what there is.
+    """Headings and rows of a listing.
 
     Args:
         what: a key of `LISTINGS`.
-        sources: where to look.
+        sources: the sources of the listing.
     """
     return LISTINGS[what](sources)
 
@@ -78,7 +78,7 @@ def _models(sources: Sources) -> Listing:
 
     path = Path(sources.store or default_path())
     trained = []
-    if path.exists():  # looking makes no store
+    if path.exists():  # listing does not create a store
         with Store(path, may_be_read_only=True) as store:
             trained = [
                 (model.name, "trained", f"{model.settings['method']} on {', '.join(model.tasks)}; {model.folder}")
@@ -177,7 +177,7 @@ LISTINGS: dict[str, Callable[[Sources], Listing]] = {
 
 
 def show_profiles(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A block for each: the cells are texts of many lines, for which a table has no room."""
+    """One block per row: the cells are texts of many lines, for which a table has no room."""
     for name, *cells in rows:
         console.print(Text(name, style="bold"))
         for heading, cell in zip(headings[1:], cells, strict=True):

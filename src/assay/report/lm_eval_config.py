@@ -1,7 +1,7 @@
-"""Parts of lm-eval's result files that say what was run: a task's whole configuration, the model, its tokenizer, chat.
+"""Parts of lm-eval's result files that describe the run: a task's whole configuration, the model, its tokenizer, chat.
 
-Takes cards, specifications and a model's facts; gives JSON data in the keys and the order of lm-eval 0.4.13. A model
-without such facts (a scripted one, a run scored again without its model) has none of the keys that lm-eval would leave
+In: cards, specifications and a model's facts. Out: JSON data in the keys and the order of lm-eval 0.4.13. A model
+without such facts (a scripted one, a run rescored without its model) has none of the keys that lm-eval would leave
 out for it.
 """
 
@@ -34,7 +34,7 @@ _TASK_KEYS: dict[str, Any] = {
     "should_decontaminate": False,
     **dict.fromkeys(("doc_to_decontamination_query", "gen_prefix"), _NO_DEFAULT),
 }
-# What examples take over from the task where `fewshot_config` does not say.
+# Settings that few-shot examples inherit from the task unless `fewshot_config` sets them.
 _INHERITED = ("process_docs", "doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix")
 _DELIMITERS = ("fewshot_delimiter", "target_delimiter")
 # The order in which lm-eval's own scoring names the metrics of a document.
@@ -58,7 +58,7 @@ def task_config(card: TaskCard, metadata: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         card: the task's own description.
-        metadata: what the run tells its tasks: model arguments and `--metadata`, secrets hidden.
+        metadata: data that the run passes to its tasks: model arguments and `--metadata`, secrets redacted.
     """
     own = dict(card.config)
     if "output_type" not in own and "dataset_path" not in own:
@@ -75,7 +75,7 @@ def task_config(card: TaskCard, metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fewshot_config(task: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """How examples are drawn and written, every key in place."""
+    """The few-shot settings, with every key present."""
     stated = {key: None if task[key] is _NO_DEFAULT else task[key] for key in ("fewshot_split", *_INHERITED)}
     return {
         "sampler": "default",
@@ -93,8 +93,8 @@ def model_block(facts: ModelFacts | None, recorded: Mapping[str, Any]) -> dict[s
     """The model's part of `config`.
 
     Args:
-        facts: the model's own word.
-        recorded: its recorded fingerprint, for what can be known without it.
+        facts: the facts that the model reports.
+        recorded: its recorded fingerprint, for what is known without the model.
     """
     if facts is None:
         precision, commit = recorded.get("precision"), recorded.get("revision") or ""
@@ -121,12 +121,12 @@ def tokenizer_block(facts: ModelFacts | None) -> dict[str, Any]:
 
 
 def _token(token: SpecialToken) -> list[str | None]:
-    """lm-eval writes the id as text, also where there is none."""
+    """lm-eval writes the id as text, even if there is none."""
     return [token[0], str(token[1])]
 
 
 def chat_block(chat: ChatSpec, facts: ModelFacts | None) -> dict[str, Any]:
-    """The chat template that was applied; nothing of it where none was."""
+    """The chat template that was applied; empty if none was."""
     template = facts.template if facts is not None and chat.apply else None
     return {
         "fewshot_as_multiturn": chat.multiturn if chat.apply else None,
@@ -136,7 +136,7 @@ def chat_block(chat: ChatSpec, facts: ModelFacts | None) -> dict[str, Any]:
 
 
 def in_lm_evals_order(card: TaskCard, values: Mapping[str, Any]) -> dict[str, Any]:
-    """A document's values in the order in which lm-eval's scoring gives them; the task's own scoring has its own."""
+    """A document's values in the order of lm-eval's scoring; those of the task's own scoring in their own order."""
     order: Sequence[str] = () if "process_results" in card.config else _METRIC_ORDER.get(card.kind, ())
     first = {name: values[name] for name in order if name in values}
     return {**first, **{name: value for name, value in values.items() if name not in first}}

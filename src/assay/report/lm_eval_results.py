@@ -1,4 +1,4 @@
-"""A run in the shape of lm-eval's result and sample files, plus our own block.
+"""A run in the format of lm-eval's result and sample files, plus our own block.
 
 Keys, their order and the strings in sample logs follow lm-eval 0.4.13, so that scripts that read its files
 read ours.
@@ -39,7 +39,7 @@ def results_data(
     Args:
         result: the run.
         task_hashes: digests of the sample files, by task.
-        audit: how answers were read, for our own block; None leaves it out.
+        audit: the extraction audit, for our own block; None leaves it out.
     """
     spec, manifest = result.spec, result.manifest
     name = model_name(spec.model, spec.model_args)
@@ -137,7 +137,7 @@ def _shots(result: RunResult) -> dict[str, int]:
 
 
 def _directions(result: RunResult) -> dict[str, dict[str, bool | None]]:
-    """Per task and group; a group whose leaves disagree about a metric has none for it."""
+    """Metric directions per task and group; a group whose leaves disagree about a metric has none for it."""
     own = {task.name: dict(task.directions) for task in result.tasks}
     found = dict(own)
     for group in result.groups:
@@ -173,20 +173,20 @@ def _config(result: RunResult, facts: ModelFacts | None) -> dict[str, Any]:
 # Samples
 
 
-# A conversation as its model reads it; None where that is not known.
+# A conversation as its model reads it; None if unknown.
 Render = Callable[[Prompt], str | None]
 
 
 def _unrendered(prompt: Prompt) -> None:
-    """For a run whose model is not at hand."""
+    """The renderer of a run whose model is not available."""
 
 
 def sample_lines(task: TaskResult, render: Render = _unrendered) -> tuple[Iterator[str], Callable[[], str]]:
-    """The lines of a sample file, pipeline by pipeline, and a function that gives their hash when all are read.
+    """The lines of a sample file, pipeline by pipeline, and a function that returns their hash once all are read.
 
     Args:
         task: the task's result.
-        render: gives conversations as text. Those that it does not render are written as lists of messages.
+        render: renders conversations as text. Those that it does not render are written as lists of messages.
     """
     total = hashlib.sha256()
 
@@ -199,7 +199,7 @@ def sample_lines(task: TaskResult, render: Render = _unrendered) -> tuple[Iterat
 
 
 def _lines(task: TaskResult, render: Render) -> Iterator[dict[str, Any]]:
-    if task.problem is not None and not task.metrics:  # the answers, for whoever fixes the scoring
+    if task.problem is not None and not task.metrics:  # the answers, to help fix the scoring
         for item in task.answered:
             if any(isinstance(output, Failure) for output in item.outputs):
                 yield _failed_line(task, item, render)
@@ -241,7 +241,7 @@ def _own(item: AnsweredDocument, sample: Sample) -> dict[str, Any]:
 
 
 def _extractions(sample: Sample) -> list[list[dict[str, Any]]]:
-    """Per question and draw: the answer, the rule that found it, and its place in the text; null for what is not."""
+    """Per question and draw: the answer, its extraction rule, and its position in the text; null if there is none."""
     return [
         [
             {
@@ -257,7 +257,7 @@ def _extractions(sample: Sample) -> list[list[dict[str, Any]]]:
 
 
 def _failed_line(task: TaskResult, item: AnsweredDocument, render: Render) -> dict[str, Any]:
-    """A document that could not be scored; it is in no metric, but it is in the log, with what was answered."""
+    """A document that could not be scored; it counts in no metric, but is logged with its answers."""
     failures = [asdict(output) if isinstance(output, Failure) else None for output in item.outputs]
     messages = _messages(item)
     return {
@@ -277,14 +277,14 @@ def _is_rolling(task: TaskResult) -> bool:
 
 
 def _answers(task: TaskResult, item: AnsweredDocument) -> list[list[Any]]:
-    """Per request its draws; null for one that failed."""
+    """The draws of each request; null for a failed draw."""
     draws, is_rolling = item.instance.draws, _is_rolling(task)
     shown = [None if isinstance(output, Failure) else _shown(output, is_rolling) for output in item.outputs]
     return [shown[start : start + draws] for start in range(0, len(shown), draws)]
 
 
 def _messages(item: AnsweredDocument) -> list[list[dict[str, str]]]:
-    """The conversations of a document, each once, in the order of its requests; none where the prompt is text."""
+    """The conversations of a document, each once, in the order of its requests; none if the prompt is text."""
     prompts = dict.fromkeys(getattr(request, "prompt", "") for request in item.instance.requests)
     return [_as_messages(whole) for whole in map(untruncated_prompt, prompts) if not isinstance(whole, str)]
 
@@ -296,7 +296,7 @@ def _as_messages(conversation: tuple[Message, ...]) -> list[dict[str, str]]:
 def _document_fields(
     task: TaskResult, item: AnsweredDocument, render: Render, scored: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The request of a document as scoring has left it; code of a task may change it."""
+    """The request of a document after scoring; task code may have changed it."""
     requests = item.instance.requests[:: item.instance.draws]
     arguments = {f"gen_args_{place}": _arguments(task, request, render) for place, request in enumerate(requests)}
     changed = item.instance.changed
@@ -323,7 +323,7 @@ def _arguments(task: TaskResult, request: Request, render: Render) -> dict[str, 
 
 
 def _prompt(prompt: Prompt, render: Render) -> Any:
-    """A prompt as its model reads it; a conversation that nobody renders as its messages."""
+    """A prompt as its model reads it; a conversation that cannot be rendered, as its messages."""
     whole = untruncated_prompt(prompt)
     if isinstance(whole, str):
         return whole

@@ -1,4 +1,4 @@
-"""Result files in lm-eval's names and shape, with ours added beside them. Written whole or not at all.
+"""Result files with lm-eval's names and format, with ours added beside them. Written whole or not at all.
 
 <output_path>/<model>/results_<time>.json      every score; our own block under the key "assay"
 <output_path>/<model>/samples_<task>_<time>.jsonl   one line per document and pipeline
@@ -37,7 +37,7 @@ class WrittenFiles:
         return WrittenFiles((*self.paths, *other.paths), (*self.problems, *other.problems))
 
     def checked(self) -> list[Path]:
-        """The paths; raises where a file is missing."""
+        """The paths; raises if a file is missing."""
         for problem in self.problems:
             if problem.is_bug:
                 raise AssayError("; ".join(each.text for each in self.problems)) from problem.error
@@ -47,10 +47,10 @@ class WrittenFiles:
 
 
 def write_each(files: Iterable[tuple[Path, Maker]]) -> WrittenFiles:
-    """Writes files one after the other: one that cannot be written costs itself alone.
+    """Writes files one after the other: a failure affects that file only.
 
     Args:
-        files: each with what writes it.
+        files: each path with the function that writes it.
     """
     paths, problems = [], []
     for path, make in files:
@@ -59,7 +59,7 @@ def write_each(files: Iterable[tuple[Path, Maker]]) -> WrittenFiles:
             paths.append(path)
         except UserError as error:
             problems.append(Problem(error.faults, error))
-        except Exception as error:  # a bug in what makes it
+        except Exception as error:  # a bug in the function that makes it
             found = f"could not be made: {type(error).__name__}: {error}"
             problems.append(Problem((Fault(str(path), found),), error))
     return WrittenFiles(tuple(paths), tuple(problems))
@@ -68,20 +68,20 @@ def write_each(files: Iterable[tuple[Path, Maker]]) -> WrittenFiles:
 def write_results(
     result: RunResult, output_path: str | Path, log_samples: bool, audit: Mapping[str, Any] | None = None
 ) -> list[Path]:
-    """Writes what `written_results` does. Any failure is an error, when all else is written."""
+    """Writes what `written_results` does. Raises any failure after everything else is written."""
     return written_results(result, output_path, log_samples, audit).checked()
 
 
 def written_results(
     result: RunResult, output_path: str | Path, log_samples: bool, audit: Mapping[str, Any] | None = None
 ) -> WrittenFiles:
-    """Writes the result file, and the sample files where `log_samples` is set.
+    """Writes the result file, and the sample files if `log_samples` is set.
 
     Args:
         result: the run.
         output_path: a folder, or the name of a `.json` file to which the time is added.
         log_samples: whether to write the samples too.
-        audit: how answers were read, to be written with the results.
+        audit: the extraction audit, to be written with the results.
     """
     from assay.report.lm_eval_results import plain, results_data, sample_lines  # most users of this module write tables
 
@@ -115,7 +115,7 @@ def written_results(
 
 
 def sample_notices(result: RunResult) -> list[str]:
-    """Notices about sample files: where conversations are messages and not the model's rendered text."""
+    """Notices about sample files whose conversations are messages rather than the model's rendered text."""
     if not result.spec.options.chat.apply or isinstance(result.model, RendersPrompts):
         return []
     found = "sample files hold messages instead of rendered prompts, so prompt_hash is not lm-eval's"
@@ -125,7 +125,7 @@ def sample_notices(result: RunResult) -> list[str]:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Writes a whole file; gives its path."""
+    """Writes a whole file; returns its path."""
     _write_lines(path, [text.removesuffix("\n")])
     return path
 
@@ -158,11 +158,11 @@ def names_file(output_path: str | Path, suffixes: Iterable[str]) -> bool:
 
 
 def check_output_path(output_path: str | Path, suffixes: Iterable[str] = (".json",)) -> None:
-    """Fails early when the place for results cannot be written to.
+    """Raises early if results cannot be written to the path.
 
     Args:
         output_path: a folder, or a file with one of the suffixes.
-        suffixes: those of the files that are written.
+        suffixes: suffixes of the files that are written.
     """
     if output_path == "":
         raise OutputError(Fault("--output_path", "is empty", "a folder", 'The current folder is "."'))
@@ -207,7 +207,7 @@ class ReportFormats:
 
 
 def check_file(path: str | Path, flag: str) -> None:
-    """Fails early when a file cannot be written.
+    """Raises early if a file cannot be written.
 
     Args:
         path: the file.
@@ -220,7 +220,7 @@ def check_file(path: str | Path, flag: str) -> None:
 
 
 def check_folder(folder: Path, advice: str) -> None:
-    """Fails when no file can be written in a folder; makes it where it is missing."""
+    """Raises if no file can be written in a folder; creates the folder if it is missing."""
     with _explained(folder, advice):
         folder.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=".probe-", dir=folder)

@@ -22,7 +22,7 @@ def file_name(text: str) -> str:
 
 
 def different_names(names: Iterable[str]) -> list[str]:
-    """Each name as part of a file name; a number is added where two names would share a file."""
+    """Each name as part of a file name; a number is added if two names would share a file."""
     found: dict[str, None] = {}
     for name in names:
         base = candidate = file_name(name)
@@ -34,7 +34,7 @@ def different_names(names: Iterable[str]) -> list[str]:
 
 
 def model_name(model: str, model_args: Mapping[str, Any]) -> str:
-    """A model's name in files: by lm-eval's rule, or the model's own name where that gives none; without logins."""
+    """A model's name in files: by lm-eval's rule, or the model's own name if that gives none; without logins."""
     return redacted_text(next((str(model_args[key]) for key in _MODEL_KEYS if model_args.get(key)), model))
 
 
@@ -44,7 +44,7 @@ def printable(text: str) -> str:
 
 
 def broken_name(text: str, letters: int, lines: int = 3) -> str:
-    """A name broken into short lines, at its own joints where it has some; cut where it is too long."""
+    """A name broken into short lines, at its own separators if it has any; truncated if it is too long."""
     rows = [""]
     for joint in re.findall(r"[^_\-/: ]*[_\-/: ]*", printable(text)):
         for piece in (joint[start : start + letters] for start in range(0, len(joint), letters)):
@@ -58,7 +58,7 @@ def broken_name(text: str, letters: int, lines: int = 3) -> str:
 
 
 def shortened(text: str, letters: int) -> str:
-    """One line of a name; the middle is left out where it is too long."""
+    """One line of a name; the middle is omitted if it is too long."""
     clean = printable(text)
     half = (letters - 1) // 2
     return clean if len(clean) <= letters else f"{clean[:half]}…{clean[-half:]}"

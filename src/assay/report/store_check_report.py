@@ -1,4 +1,4 @@
-"""Report of `assay store check`: a table of the store's parts, what cannot be read, and what a repair dropped."""
+"""Report of `assay store check`: a table of the store's parts, unreadable rows, and rows that a repair dropped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMES = {
 
 
 def show_store_check(found: StoreCheck, console: Console) -> None:
-    """Prints what was checked and, where everything can be read, says so."""
+    """Prints the checked parts and whether everything can be read."""
     headings = ("Part", "Rows", "Without checksum", "Cannot be read")
     show_listing(console, headings, [_row(table) for table in found.tables])
     for line in found.damage:
@@ -48,7 +48,7 @@ def show_repair_advice(found: StoreCheck, console: Console) -> None:
 
 
 def show_repair(found: StoreCheck, done: RepairReport, console: Console) -> None:
-    """Prints what a repair dropped, and where the file as it was is."""
+    """Prints the rows that a repair dropped, and the location of the original file."""
     for table, count in done.dropped.items():
         console.print(Text(f"dropped: {count:,} {_NAMES[table]}"))
     what = "saved what can be read in a new file" if done.is_rebuilt else "repaired"

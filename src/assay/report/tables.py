@@ -16,7 +16,7 @@ from assay.report.safe_names import printable
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """One line of the results table, as text; `bounds` is empty where no document failed."""
+    """One line of the results table, as text; `bounds` is empty if no document failed."""
 
     name: str
     version: str
@@ -152,7 +152,7 @@ def _row(name: str, version: str, shots: str, metric: MetricResult) -> ResultRow
 
 
 def _size(metric: MetricResult) -> str:
-    """`20`; `18 of 20` where two failed; `20 in 4 clusters`."""
+    """`20`; `18 of 20` if two failed; `20 in 4 clusters`."""
     estimate, bounds = metric.estimate, metric.bounds
     n = str(estimate.n) if bounds is None else f"{estimate.n} of {estimate.n + bounds.failed}"
     return n if estimate.clusters is None else f"{n} in {estimate.clusters} clusters"
@@ -167,7 +167,7 @@ def bounds_text(bounds: FailureBounds, shown: Callable[[float | None], str] | No
 
 
 def format_number(value: float | None) -> str:
-    """Four decimals, fewer for large numbers; a dash for what is not known."""
+    """Four decimals, fewer for large numbers; a dash if unknown."""
     if value is None:
         return "–"
     if math.isnan(value):

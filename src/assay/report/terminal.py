@@ -43,7 +43,7 @@ _PLAIN_WIDTH = 140
 _SECONDS_BETWEEN_LINES = 15.0
 _WIDTH_BESIDE_BAR = 90
 _LOADING = "loading the model"
-# Until the first and the last report are this far apart, a rate says more about the clock than about the work.
+# Until the first and the last report are this far apart, a rate reflects the clock more than the work.
 _LEAST_SECONDS = 1.0
 _RECENT_SECONDS = 30.0
 _MOST_TABLE_ROWS = 300
@@ -60,16 +60,16 @@ class _Console(Console):
 
 
 def make_console(stderr: bool = False) -> Console:
-    """A console; wide enough for the table where the output is not a terminal."""
+    """A console; wide enough for the table if the output is not a terminal."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH
     return _Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
 
 
 class RateEstimator:
-    """Speed of some work, which neither jumps nor ignores changes, from reports of how much was done at what time.
+    """Smoothed speed of some work, from reports of how much was done at what time.
 
-    It counts from the first report on: what came before, such as loading, is left out.
+    It counts from the first report on: earlier time, such as loading, is excluded.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class RateEstimator:
 
     @property
     def rate(self) -> float | None:
-        """Work per second: the mean of the rate over all and that of the last half minute; None while unknown."""
+        """Work per second: the mean of the overall rate and that of the last half minute; None while unknown."""
         if self._first is None:
             return None
         now, done = self._recent[-1]
@@ -104,7 +104,7 @@ class RateEstimator:
 
 @dataclass(slots=True)
 class _ProgressLine:
-    """The state of one progress line: since when, how fast, and how far the bar is."""
+    """The state of one progress line: its start, its speed, and the position of its bar."""
 
     started: float
     last_printed: float
@@ -127,7 +127,7 @@ class _RemainingColumn(ProgressColumn):
 
 
 class _CountColumn(ProgressColumn):
-    """What is done, in words. On a narrow screen its end is cut off rather than the time left."""
+    """The progress, in words. On a narrow screen its end is cut off rather than the time left."""
 
     def __init__(self) -> None:
         super().__init__(Column(no_wrap=False))
@@ -137,11 +137,11 @@ class _CountColumn(ProgressColumn):
 
 
 class ProgressView:
-    """Listens to progress and shows a bar, or a line now and then where there is no terminal.
+    """Listens to progress and shows a bar, or an occasional line if there is no terminal.
 
     Args:
         console: where to show it.
-        clock: gives the time in seconds.
+        clock: returns the time in seconds.
     """
 
     def __init__(self, console: Console, clock: Clock = time.monotonic) -> None:
@@ -174,11 +174,11 @@ class ProgressView:
             self._bars = None
 
     def mute(self) -> None:
-        """Shows nothing any more: the terminal, or the reader of a pipe, is gone; the work continues."""
+        """Stops all output: the terminal, or the reader of a pipe, is gone; the work continues."""
         self._console.file = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (stays open to the end)
 
     def restart(self) -> None:
-        """Another run begins: its bars and times start anew."""
+        """Another run begins: its bars and times start from zero."""
         for line in self._lines.values():
             if self._bars is not None and line.bar is not None:
                 self._bars.remove_task(line.bar)
@@ -212,11 +212,11 @@ class ProgressView:
 
         Args:
             what: its name.
-            done: how many requests, files or the like.
-            total: of how many; None when unknown.
-            work: what was done and what is to be done in all, in a unit that goes with time; counts when there is none.
-            failed: how many of `done` failed.
-            tokens: tokens done and in all.
+            done: number of requests, files or the like done.
+            total: total number; None if unknown.
+            work: work done and total work, in a unit proportional to time; None to use the counts.
+            failed: number of failures among `done`.
+            tokens: tokens done and in total.
             detail: further text.
         """
         now, line = self._clock(), self._line(what)
@@ -262,9 +262,9 @@ def _count(done: int, total: int | None, failed: int, tokens: tuple[int, int], r
 
 
 def format_count(value: float) -> str:
-    """`950`, `12.3k`, `4.56M`: three digits that matter."""
+    """`950`, `12.3k`, `4.56M`: three significant digits."""
     for size, mark in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        # What would be rounded up to the next mark belongs to it.
+        # A value that rounds up to the next unit is shown in it.
         if value >= size * 0.9995:
             scaled = value / size
             return f"{scaled:.{2 if scaled < 9.995 else 1 if scaled < 99.95 else 0}f}{mark}"
@@ -272,7 +272,7 @@ def format_count(value: float) -> str:
 
 
 def show_result(result: RunResult, console: Console) -> None:
-    """The table, what it leaves out, and where the record is."""
+    """The table, its notices, and the location of the record."""
     console.print(_results_table(result_rows(result), console.width))
     for contribution in result.contributions:
         for line in contribution.lines:
@@ -307,7 +307,7 @@ def hanging_indent(line: str, width: int) -> str:
 
 
 def _show_texts(result: RunResult, console: Console) -> None:
-    """The counts behind perplexities: a table, or sentences where the screen is too narrow for it."""
+    """The counts behind perplexities: a table, or sentences if the screen is too narrow for it."""
     if all(task.texts is None for task in result.tasks):
         return
     headings, rows = text_table(result)
@@ -321,14 +321,14 @@ def _show_texts(result: RunResult, console: Console) -> None:
 
 
 def _rescored_line(result: RunResult) -> str:
-    """Where the answers of a rescored run come from."""
+    """The source of the answers of a rescored run."""
     asked = result.counts.asked
     model = f"{plural(asked, 'request')} executed besides" if asked else "no model was loaded"
     return f"rescored from run {result.manifest['parent']}: {model}, {result.counts.known:,} answers read"
 
 
 def model_run_line(run: Mapping[str, Any]) -> str:
-    """How a model ran, in one line: engine and reason, tokens and their rate, the most memory the run held."""
+    """Execution summary in one line: engine and reason, tokens and their rate, the peak memory of the run."""
     parts = []
     if "engine" in run:
         parts.append(f"{run['engine']} engine" + (f" ({run['why']})" if run.get("why") else ""))
@@ -366,7 +366,7 @@ def show_sections(sections: Sequence[Section], console: Console) -> None:
 
 
 def _results_table(rows: Sequence[ResultRow], width: int) -> Table | Text:
-    """The whole table, or one with fewer and joined columns where the screen is too narrow for it."""
+    """The whole table, or one with fewer and joined columns if the screen is too narrow."""
     headings, wide = HEADINGS, [astuple(row)[: len(HEADINGS)] for row in rows]
     if any(row.bounds for row in rows):
         headings, wide = (*HEADINGS, BOUNDS_HEADING), [astuple(row) for row in rows]
@@ -378,7 +378,7 @@ def _results_table(rows: Sequence[ResultRow], width: int) -> Table | Text:
 
 
 def _narrow_table(rows: Sequence[Sequence[str]], width: int) -> Table | Text:
-    """Names reach across all columns, which no table of rich's can do; such a one where even this is too wide."""
+    """A table whose names span all columns, which rich's tables cannot do; a rich table if even this is too wide."""
     filled = [NARROW_HEADINGS, *(row for row in rows if any(row[1:]))]
     widths = [max(map(cell_len, column)) for column in zip(*filled, strict=True)]
     total = sum(widths) + 2 * (len(widths) - 1)
@@ -418,7 +418,7 @@ def _filled_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Tab
 
 
 def show_listing(console: Console, headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A listing: a table, or plain columns where a table of so many rows would take long to lay out."""
+    """A listing: a table, or plain columns if a table with that many rows would be slow to lay out."""
     if len(rows) <= _MOST_TABLE_ROWS:
         console.print(plain_table(headings, rows))
         return

@@ -24,7 +24,7 @@ def fitted_lines(model: FittedModel) -> Iterator[str]:
 
 
 def _best_step_text(report: Mapping[str, Any]) -> str:
-    """The loss at the best step, and whether it decided between checks of equal value."""
+    """The loss at the best step, and whether it broke a tie between validations."""
     if report.get("loss") is None or report["metric"] == "loss":
         return ""
     tied = report.get("tied", 0)

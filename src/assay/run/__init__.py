@@ -1,5 +1,5 @@
 """The conductor of a run: resolve, build, plan, execute, score, aggregate, record; also reopen, rescore, fine-tune.
 
-Takes a run specification, with a schedule and analyses from above; gives a result. May import: lm_eval_shim, tasks,
+In: a run specification, with a schedule and analyses from above. Out: a result. May import: lm_eval_shim, tasks,
 models, store, scoring, data, stats, guard, core.
 """

@@ -58,7 +58,7 @@ def build_task(task: Task, spec: RunSpec, fingerprint: str) -> BuiltTask:
     Args:
         task: the task.
         spec: the run, for limit and samples.
-        fingerprint: the model's digest, which the keys hold.
+        fingerprint: the model's digest, which is part of the keys.
     """
     return build_documents(task, selected_documents(task, spec), spec, fingerprint)
 
@@ -131,7 +131,7 @@ def left_out_count(task: Task) -> int:
 
 def _sampled(task: Task, size: float, seed: int) -> list[Document]:
     """A random sample of the split without rows that the prompt cannot render, so that all prompts share the sample."""
-    from assay.stats.sampling import nested_sample  # most runs have no use for it
+    from assay.stats.sampling import nested_sample  # most runs do not need it
 
     indices = split_indices(task)
     total = len(indices) + len(_left_out(task))
@@ -144,7 +144,7 @@ def _sampled(task: Task, size: float, seed: int) -> list[Document]:
 
 
 def document_count(size: float, total: int) -> int:
-    """How many documents a count, or a share below 1, means."""
+    """The number of documents for a count, or for a share below 1."""
     return min(math.ceil(total * size) if size < 1 else int(size), total)
 
 
@@ -153,18 +153,18 @@ def document_count(size: float, total: int) -> int:
 
 
 def has_invalid_gold(instance: Instance) -> bool:
-    """Whether a multiple-choice question's right answer is none of its choices (an unlabelled split, say)."""
+    """Whether a multiple-choice question's right answer is not among its choices (in an unlabelled split, say)."""
     size = len(instance.choices)
     golds = instance.gold if isinstance(instance.gold, tuple) else (instance.gold,)
     places = [gold for gold in golds if isinstance(gold, int)]
     if places or not golds:
         return not any(0 <= index < size for index in places)
-    # The right label of a generated answer is a text; where there is none, the target is still a place.
+    # The right label of a generated answer is a text; if there is none, the target is still an index.
     return type(instance.target) is int and not -size <= instance.target < size
 
 
 def check_golds(built: Sequence[BuiltTask], spec: RunSpec) -> None:
-    """Refuses tasks in which no document can be answered correctly, with the first example of each."""
+    """Rejects tasks in which no document can be answered correctly, with the first example of each."""
     if spec.options.like == LM_EVAL:
         return
     faults = [fault for item in built if _reads_golds(item.task.scoring) for fault in _gold_faults(item)]
@@ -199,7 +199,7 @@ def _gold_faults(built: BuiltTask) -> Iterator[Fault]:
 
 
 def _example(built: BuiltTask) -> str:
-    """The first document with its target; with its fields where a style or a format found no place."""
+    """The first document with its target; with its fields if a style or a format could not locate the right choice."""
     first, document = built.instances[0], built.documents[0]
     if first.target == INVALID_GOLD:
         return f"document {first.document_id} is {shown_value(dict(document.fields))}"
@@ -207,7 +207,7 @@ def _example(built: BuiltTask) -> str:
 
 
 def _as_template(choices: Sequence[Any]) -> str:
-    """How a list of templates and texts is written as one template."""
+    """Advice to write a list of templates and texts as one template."""
     names = [_COLUMN.fullmatch(choice) if isinstance(choice, str) else None for choice in choices]
     inner = [found[1] if found else repr(choice) for found, choice in zip(names, choices, strict=True)]
     example = "a, b" if any("{" in part for part in inner) else ", ".join(inner)

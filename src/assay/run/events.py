@@ -42,14 +42,14 @@ class Progressed:
     """Some work is done.
 
     Attributes:
-        what: names it: `requests`, or a download.
-        done: how many of them.
-        total: of how many; None when that is not known.
-        work_done: what they cost: operations where the model counts them, characters elsewhere.
-        work_total: the same for all of them, as far as is known now.
+        what: name of the work: `requests`, or a download.
+        done: number of items done.
+        total: total number of items; None if unknown.
+        work_done: their cost: operations if the model counts them, else characters.
+        work_total: the same for all of them, as far as known.
         failed: requests that failed.
-        tokens: tokens read and written; 0 where the model does not count them.
-        tokens_total: the same for all requests, as far as is known now.
+        tokens: tokens read and written; 0 if the model does not count them.
+        tokens_total: the same for all requests, as far as known.
         is_loading: whether the model has not begun yet.
     """
 
@@ -69,8 +69,8 @@ class Trained:
     """A step of training is done.
 
     Attributes:
-        progress: how far it has come.
-        metric: what is validated.
+        progress: steps done, loss and validation value.
+        metric: the validation metric.
     """
 
     progress: FitProgress
@@ -79,7 +79,7 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """A notice; secrets are hidden."""
+    """A notice; secrets are redacted."""
 
     text: str
 
@@ -96,7 +96,7 @@ def ignore(event: Event) -> None:
 
 
 def delayed_report(listener: Listener, clock: Callable[[], float] = time.monotonic) -> ProgressCallback:
-    """A report that becomes events when the work has lasted two seconds and goes on, a few times a second."""
+    """A progress callback that emits events, a few per second, once the work has lasted two seconds and is not done."""
     started: dict[str, float] = {}
     heard: dict[str, float] = {}
 

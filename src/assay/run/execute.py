@@ -26,9 +26,9 @@ class Executed:
     Attributes:
         answers: key → output or failure; the store holds the same outputs.
         failures: key → failure.
-        work: work done in `seconds`: characters, or operations where the model counts them.
-        seconds: time it took; without loading where the model says when it begins.
-        tokens: tokens read and written; 0 where the model does not count them.
+        work: work done in `seconds`: characters, or operations if the model counts them.
+        seconds: time it took; without loading if the model reports when it begins.
+        tokens: tokens read and written; 0 if the model does not count them.
         unit: what `work` counts: `work` or `operations`.
     """
 
@@ -63,10 +63,10 @@ def execute(plan: RequestPlan, model: Model, writer: ResponseWriter, listener: L
 
 
 class _AnswerCollector:
-    """Where answers come in: each is checked, and assigned to its request by the place that the model gives it.
+    """Receives answers: each is checked, and assigned to its request by the index that the model yields with it.
 
-    A request that is answered twice, and differently, has no answer. A place that was not asked for shows that the
-    model counts in another way: which answer belongs to which request is then unknown, so none of them is kept.
+    A request with two different answers counts as unanswered. An index that is out of range shows that the model
+    numbers requests differently: which answer belongs to which request is then unknown, so none is stored.
     """
 
     def __init__(self, plan: RequestPlan, writer: ResponseWriter) -> None:
@@ -79,7 +79,7 @@ class _AnswerCollector:
         self._misnumbered = ""
 
     def received(self, stream: Iterable[tuple[int, object]]) -> Iterator[tuple[int, Response | None]]:
-        """What is to be stored, by place, None for a failure; up to the first answer that belongs to no request."""
+        """The responses to store, by index, None for a failure; up to the first answer that belongs to no request."""
         keys, requests, answers, is_open = self.keys, self.requests, self.answers, self._is_open
         if not isinstance(stream, Iterable):
             self._misnumbered = f"respond returned {shown(stream)}; expected an iterator of (place, answer)"
@@ -107,7 +107,7 @@ class _AnswerCollector:
                 self._compare(index, answer)
 
     def settled(self) -> dict[bytes, Output | Failure]:
-        """The answers with a failure for each request that has none, after taking back what must not be stored."""
+        """The answers with a failure for each request that has none, after removing what must not be stored."""
         if self._misnumbered:
             self._withdrawn = [key for key in self.answers if key not in self.failures]
             message = f"{self._misnumbered}. No answer can be assigned to its request, so none is stored"
@@ -123,7 +123,7 @@ class _AnswerCollector:
         return self.answers
 
     def _compare(self, index: int, answer: object) -> None:
-        """A second answer to a request: the same once more does no harm."""
+        """Checks a second answer to a request: an identical one is harmless."""
         key = self.keys[index]
         first, second = self.answers[key], check_answer(answer, self.requests[index])
         if first == second or key in self.failures:
@@ -134,7 +134,7 @@ class _AnswerCollector:
 
 
 class _ResponseBuffer:
-    """Hands answers to the writer so that a kill loses none that was worth waiting for.
+    """Hands answers to the writer so that a kill loses no answer that took long.
 
     After a slow answer it waits for the commit before the model goes on. The rest of a batch follows at once and is
     handed over one by one, to be committed while the model works on the next batch. Only a model that has given a
@@ -174,7 +174,7 @@ class _ResponseBuffer:
 
 
 class _Meter:
-    """Counts requests and work, and reports now and then. A model that measures itself says how far it has come."""
+    """Counts requests and work, and reports now and then. A model that measures its work reports its own progress."""
 
     def __init__(self, works: Sequence[int], listener: Listener, is_measuring: bool) -> None:
         self._works = works
@@ -191,7 +191,7 @@ class _Meter:
     def on_progress(self, progress: Progress) -> None:
         """Progress that the model reports. The first report means that it has just been loaded: the clock restarts."""
         if self._is_over:
-            return  # someone else asks the model, after this run
+            return  # other code uses the model after this run
         now = time.perf_counter()
         if self._reached is None:
             self._first = self._reached = progress
@@ -210,7 +210,7 @@ class _Meter:
         self._report_at_times(now)
 
     def finish(self, failed: int) -> tuple[float, float, int, str]:
-        """Reports the end; gives work, seconds, tokens and the unit of work, as `Executed` keeps them."""
+        """Reports the end; returns work, seconds, tokens and the unit of work, as in `Executed`."""
         seconds = time.perf_counter() - self._started
         self._is_over, self._is_loading, self._failed = True, False, failed
         self._report()

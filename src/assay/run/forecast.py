@@ -20,8 +20,8 @@ EARLIER_RUNS, MEASUREMENT = "earlier runs", "measurement"
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """The requests of one task. `missing` counts those that no earlier task of the run has, too; `detection` says
-    whether its documents suffice to detect a difference, where the caller adds it (`studies.compare.detectable`)."""
+    """The requests of one task. `missing` excludes requests that an earlier task of the run shares; `detection` says
+    whether its documents suffice to detect a difference, if the caller adds it (`studies.compare.detectable`)."""
 
     name: str
     documents: int
@@ -36,21 +36,21 @@ class PlanReport:
     """A dry run.
 
     Attributes:
-        posed: requests in all.
+        posed: total number of requests.
         unique: distinct ones.
         known: distinct ones that the store can answer.
         missing: those that would be executed.
         kinds: missing requests by kind.
-        tokens: tokens that the model would read, shared ones once; None when the model cannot say.
-        tokens_alone: the same if each request were asked by itself.
-        generated_tokens: most tokens that would be written.
-        operations: floating-point operations in all; None when the model cannot say.
-        work: size of the missing work in characters, for models that count no operations.
-        seconds: forecast of the time; None when nothing is known of the model's speed.
-        seconds_from: where the forecast comes from: `earlier runs` in the store, or a `measurement` of this machine.
+        tokens: tokens that the model would read, shared ones once; None if the model does not report it.
+        tokens_alone: the same if each request were evaluated on its own.
+        generated_tokens: upper bound of generated tokens.
+        operations: total floating-point operations; None if the model does not report them.
+        work: size of the missing work in characters, for models that do not count operations.
+        seconds: forecast of the time; None if the model's speed is unknown.
+        seconds_from: source of the forecast: `earlier runs` in the store, or a `measurement` of this machine.
         tasks: the same per task.
-        detect: the difference that a comparison is to detect, with its assumptions; None where none was given.
-        memory: bytes that the run would hold at its peak; None when the model cannot say.
+        detect: the difference that a comparison is to detect, with its assumptions; None if none was given.
+        memory: peak memory of the run in bytes; None if the model does not report it.
     """
 
     posed: int
@@ -71,12 +71,12 @@ class PlanReport:
 
 
 def forecast(session: Session, tasks: Sequence[Wanted], model: Model | None) -> PlanReport:
-    """Resolves, builds and plans a run, and measures what is left to execute. No weights are loaded.
+    """Resolves, builds and plans a run, and measures the remaining work. No weights are loaded.
 
     Args:
         session: the run.
         tasks: names or task objects.
-        model: opened already, or None for the one that the run names.
+        model: an opened model; None for the specification's model.
     """
     with prepared(session, tasks, model) as (setup, built, plan):
         return plan_report(session, setup.model, built, plan)
@@ -114,7 +114,7 @@ def _workload(model: Model, missing: Sequence[Request]) -> Workload | None:
 def _seconds(
     session: Session, model: Model, plan: RequestPlan, load: Workload | None
 ) -> tuple[float | None, str | None]:
-    """How long the missing requests would take, and where that is known from: earlier runs are the best guide."""
+    """Estimated time of the missing requests, and the source of the estimate: earlier runs are the best guide."""
     size, unit = (load.operations, "operations") if load else (sum(plan.works), "work")
     speed = session.store.runs.speed(model.fingerprint, unit)
     if speed:

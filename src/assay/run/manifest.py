@@ -67,12 +67,12 @@ def _task(built: BuiltTask, spec: RunSpec) -> dict[str, Any]:
 
 
 def right_answer(instance: Instance) -> Any:
-    """What scorers compare an answer with: the gold index, or the target as the task states it."""
+    """The reference that scorers compare an answer with: the gold index, or the target as the task states it."""
     return instance.target if instance.gold is None else instance.gold
 
 
 def described_scoring(scoring: Scoring) -> dict[str, Any]:
-    """How answers become numbers, as JSON data; code by its name."""
+    """The scoring of a task as JSON data; code by its name."""
     return {
         "metrics": {spec.name: _plain({**spec.options, **_named(spec)}) for spec in scoring.metrics},
         "filters": {
@@ -88,7 +88,7 @@ def _named(spec: MetricSpec) -> dict[str, Any]:
 
 
 def _code(spec: MetricSpec | FilterSpec) -> dict[str, str]:
-    """The hash of a metric's or filter's code, where a decorator made it: the name alone would not tell it."""
+    """The hash of a metric's or filter's code, if a decorator made it: the name alone does not identify it."""
     is_metric = isinstance(spec, MetricSpec)
     own = (spec.function or spec.is_external) if isinstance(spec, MetricSpec) else spec.factory
     registry = METRICS if is_metric else FILTERS
@@ -105,7 +105,7 @@ def _plain(value: Any) -> Any:
 
 
 def _git(folder: Path) -> dict[str, Any] | None:
-    """Revision of the checkout that a folder lies in, and whether it has uncommitted changes."""
+    """Revision of the checkout that contains a folder, and whether it has uncommitted changes."""
     try:
         revision = _git_output(folder, "rev-parse", "HEAD")
         return {"revision": revision, "dirty": bool(_git_output(folder, "status", "--porcelain", "-uno"))}

@@ -1,7 +1,7 @@
-"""Several models: what one text such as `hf:pretrained=runs/step-*` means, and the tasks that their runs share.
+"""Several models: expands a text such as `hf:pretrained=runs/step-*`, and lets their runs share tasks.
 
-Takes a model's name with its settings; gives one model per value or folder, in natural order, each with what
-distinguishes it. Tasks are resolved once for all models that build them alike.
+In: a model's name with its settings. Out: one model per value or folder, in natural order, with a label that
+distinguishes it. Tasks are resolved once for all models that build them in the same way.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _FOLDERS = ("pretrained", "peft")
 _CHECKPOINTS = (*_FOLDERS, "revision")
 # A setting of the run, not of the model, that may differ from row to row.
 _SHOTS = "num_fewshot"
-# One list of names, so its bars are its own.
+# Holds one list of names, in which bars do not separate values.
 _LABELS = "labels"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStep:
-    """The place of a model among the checkpoints of one training run: which run, and after how many steps."""
+    """A model's position among the checkpoints of one training run: which run, and the number of steps."""
 
     series: str
     number: float
@@ -48,9 +48,9 @@ class EvaluatedModel:
     Attributes:
         label: its short name.
         spec: its run.
-        model: the model itself where one was given.
+        model: the model object, if one was given.
         step: its checkpoint step in a training run.
-        fit: how it is trained first; None for a model that is evaluated as it is.
+        fit: training request to run first; None for a model that is evaluated as is.
         fits_together: whether it is trained once on all tasks instead of once per column.
     """
 
@@ -63,7 +63,7 @@ class EvaluatedModel:
 
 
 class SharedTasks:
-    """The tasks of several runs: each set is resolved once for all runs that build it alike."""
+    """The tasks of several runs: each set is resolved once for all runs that build it in the same way."""
 
     def __init__(self) -> None:
         self._known: list[tuple[RunSpec, Sequence[Wanted], Selection]] = []
@@ -93,11 +93,11 @@ class ModelVariant:
 
     Attributes:
         name: name in the model table.
-        arguments: its own settings; None where the text has none.
-        marks: what sets it apart from the others of its text, for its label: `step1000`, `4-shot`.
-        num_fewshot: examples per prompt; None where the text does not say.
-        fit: settings of training, by their names; None where the text has none.
-        step: its place among the checkpoints that the text names, where these differ in one number.
+        arguments: its own settings; None if the text has none.
+        marks: what distinguishes it from the other models of its text, for its label: `step1000`, `4-shot`.
+        num_fewshot: examples per prompt; None if the text does not set it.
+        fit: training settings, by their names; None if the text has none.
+        step: its position among the checkpoints that the text names, if these differ in one number.
     """
 
     name: str
@@ -109,7 +109,7 @@ class ModelVariant:
 
 
 def model_variants(text: str) -> list[ModelVariant]:
-    """Every model that a text means."""
+    """All models that a text expands to."""
     name, mark, given = text.partition(":")
     if not mark:
         return [ModelVariant(name)]
@@ -123,7 +123,7 @@ def model_variants(text: str) -> list[ModelVariant]:
 
 
 def _steps(settings: Mapping[str, Any], options: Sequence[Sequence[Any]]) -> dict[Any, CheckpointStep]:
-    """Value → step, where one setting alone has several values and these differ in one number."""
+    """Value → step, if only one setting has several values and these differ in one number."""
     varied = [(key, values) for key, values in zip(settings, options, strict=True) if len(values) > 1]
     if len(varied) != 1 or varied[0][0] not in _CHECKPOINTS:
         return {}
@@ -156,7 +156,7 @@ def _model_variant(
     # A folder needs no mark: it is the model's name.
     marks = [str(selected[key]) for key in selected if key not in _FOLDERS and selected[key] != given[key]]
     marks += [f"{shots}-shot"] if shots is not None else []
-    # The method of training is always part of the label; other training settings only where rows differ in them.
+    # The method of training is always part of the label; other training settings only if rows differ in them.
     marks += [str(value) for key, value in fit.items() if key == FINETUNE]
     marks += [f"{key}={value}" for key, value in fit.items() if key != FINETUNE and value != given[key]]
     step = next((steps[selected[key]] for key in _CHECKPOINTS if key in selected and selected[key] in steps), None)

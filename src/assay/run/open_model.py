@@ -1,4 +1,4 @@
-"""Opens a model by its name: one of the table, or one that was trained here and is recorded in the store."""
+"""Opens a model by its name: a registered model, or one that was trained here and is recorded in the store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from assay.tasks.profiles.parse import Profile, find_profile
 
 # The opener of trained models.
 _OPENER = "hf"
-# Settings that say where a model's files lie, or change its weights; one that was trained brings its own.
+# Settings that locate a model's files or change its weights; a trained model brings its own.
 _LOCATION_KEYS = ("pretrained", "revision", "subfolder", "gguf_file", "tokenizer", "peft", "dtype", "labels")
 
 
@@ -34,12 +34,12 @@ def opened_model(spec: RunSpec, listener: Listener, store: Store | None = None) 
 
 
 def arguments_like(name: str, like: str | None, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Settings with which a decoder computes as the tool of a profile does; none for other models.
+    """Settings that make a decoder compute like the tool of a profile; empty for other models.
 
     Args:
         name: the model's name.
         like: the profile.
-        given: the user's own settings, by which `hf` tells decoders from other checkpoints; None to go by the name.
+        given: the user's own settings, by which `hf` recognises decoders; None to judge by the name.
     """
     if like is None or not is_causal(name):
         return {}
@@ -65,7 +65,7 @@ def _check_arguments(profile: Profile) -> None:
 
 
 def arguments_notices(spec: RunSpec) -> tuple[str, ...]:
-    """Says with which settings of a profile the model is opened; those that the user gives are the user's."""
+    """A notice of the profile settings with which the model is opened; the user's own settings take precedence."""
     if spec.options.like in (None, LM_EVAL):
         return ()
     found = arguments_like(spec.model, spec.options.like, spec.model_args)
@@ -75,7 +75,7 @@ def arguments_notices(spec: RunSpec) -> tuple[str, ...]:
 
 
 def object_notices(spec: RunSpec) -> tuple[str, ...]:
-    """Says which settings have no effect, since the model was given as an object."""
+    """A notice of settings without effect on a model that is given as an object."""
     given = {"model_args": spec.model_args, "device": spec.settings.device, "batch_size": spec.settings.batch_size}
     idle = [name for name, value in given.items() if value and value != "auto"]
     reported = "no effect on a model that is given as an object: set it up as wanted"
@@ -98,7 +98,7 @@ def trained_notices(spec: RunSpec, store: Store, tasks: Iterable[str]) -> list[s
 
 
 def fitted_arguments(fitted: FittedModel, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that open a trained model; a run's own win over those of its parent."""
+    """The settings that open a trained model; the run's own settings override those of its parent."""
     if not (Path(fitted.folder) / "config.json").is_file():
         tasks = ",".join(fitted.tasks)
         raise ModelError(
@@ -117,12 +117,12 @@ def fitted_arguments(fitted: FittedModel, given: Mapping[str, Any]) -> dict[str,
 
 
 def inherited_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What a trained model keeps of its parent's settings: how text becomes tokens, neither places nor secrets."""
+    """The parent's settings that a trained model inherits, such as tokenisation; neither locations nor secrets."""
     return without_secrets({name: value for name, value in arguments.items() if name not in _LOCATION_KEYS})
 
 
 def is_nameable(name: str) -> bool:
-    """Whether a trained model may be called so: no other model is, and it can be a folder's name."""
+    """Whether a name is valid for a trained model: not a registered model's, and usable as a folder name."""
     is_plain = name.replace("-", "").replace("_", "").replace(".", "").isalnum() and not name.startswith(".")
     return is_plain and not is_known(name) and name not in ALIASES
 

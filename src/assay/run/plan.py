@@ -1,7 +1,7 @@
 """The plan of a run: which requests the store cannot answer, in the order they were built.
 
 `work` weighs a request by the text a model must read and write, so that progress and forecast are honest even
-though models start with the longest requests. Models that count their own operations know better.
+though models start with the longest requests. Models that count their own operations are more precise.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from assay.core.identity import ResponseKeyBuilder
 from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, untruncated_prompt
 
-# What a token of the limit is worth, in characters read: in a batch a decoding step costs a row about as much as
+# Cost of a token of the limit, in characters read: in a batch a decoding step costs a row about as much as
 # reading thirty characters, and most answers end well before their limit (measured on the demo, 135M, 2 cores).
 _GENERATION_COST_FACTOR = 10
 _USUAL_ANSWER_TOKENS = 256
@@ -25,8 +25,8 @@ class RequestPlan:
 
     Attributes:
         missing: key → request, for everything that must be executed.
-        works: how much each missing request costs, see `work`.
-        posed: requests in all.
+        works: cost of each missing request, see `work`.
+        posed: total number of requests.
         unique: distinct requests.
         known: distinct requests that the store can answer.
     """
@@ -62,7 +62,7 @@ class RequestKeys:
 
     @property
     def posed(self) -> int:
-        """Requests in all, equal ones counted each time."""
+        """Total number of requests, equal ones counted each time."""
         return sum(map(len, self.by_instance))
 
 
@@ -75,10 +75,10 @@ def find_keys(instances: Iterable[Instance], fingerprint: str) -> RequestKeys:
 
 
 def make_plan(posed: int, requests: Mapping[bytes, Request], known: set[bytes]) -> RequestPlan:
-    """Subtracts what is known.
+    """The plan of the requests that the store cannot answer.
 
     Args:
-        posed: requests in all, equal ones counted each time.
+        posed: total number of requests, equal ones counted each time.
         requests: distinct requests by key.
         known: keys that the store can answer.
     """
@@ -88,7 +88,7 @@ def make_plan(posed: int, requests: Mapping[bytes, Request], known: set[bytes]) 
 
 
 def work(request: Request) -> int:
-    """How much a request costs, in characters read (writing counts more)."""
+    """Cost of a request, in characters read (writing counts more)."""
     if isinstance(request, Loglikelihood):
         return _length(request.prompt) + len(request.continuation)
     if isinstance(request, Generation):

@@ -1,6 +1,6 @@
 """Reopens a recorded run without its model: rebuilds the requests of its tasks and verifies them by hash.
 
-Takes a record; gives its tasks, built and with scorers. Documents or prompts that changed since are an error.
+In: a record. Out: its tasks, built and with scorers. Documents or prompts that changed since are an error.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class ReopenedRun:
     """A recorded run, built again.
 
     Attributes:
-        spec: what was requested, with the changes.
-        scorers: one per task; none where not every task is to be scored.
+        spec: the specification of the run, with the changes.
+        scorers: one per task; none if not every task is to be scored.
         built: the tasks with the requests that the changes need.
-        own: the same with the requests of the run itself; the same objects where the changes need no others.
+        own: the same with the requests of the run itself; the same objects if the changes need no others.
         notices: warnings and other notices.
         combined: variants of which a tool reports the best.
     """
@@ -78,9 +78,9 @@ def recorded_spec(record: RunRecord) -> RunSpec:
     if spec.sparing.may_stop_early:  # which documents were enough was known at its end only
         spec = replace(spec, samples={name: tuple(entry["sample"]) for name, entry in known.items()})
     texts = replace(spec.options.texts, folder=spec.options.texts.folder or str(base))
-    # Older records do not name it: then documents were shown among their own examples.
+    # Older records lack it: documents were then shown among their own examples.
     shown = "own_examples" not in (record.spec.get("options") or {}) or spec.options.own_examples
-    # Task code that needs a secret which no record keeps may find it in the environment.
+    # Task code that needs a secret, which is never recorded, may find it in the environment.
     metadata = without_secrets(spec.options.metadata)
     options = replace(spec.options, texts=texts, own_examples=shown, metadata=metadata)
     return replace(spec, include_path=folders, tasks=tasks, options=options)
@@ -107,9 +107,9 @@ def reopen(
     Args:
         session: the store and the listener; its specification is the record's with the changes.
         record: the run.
-        given: the task objects of a run of such; its other tasks are found by their names.
+        given: the task objects of the run, if it had any; its other tasks are found by name.
         is_partial: whether tasks that were objects and are not given are left out; they are an error otherwise.
-        scores_all: whether every task is to be scored: what one of them lacks for it is an error then.
+        scores_all: whether every task is to be scored; a task that cannot be scored is then an error.
     """
     spec, own_spec = session.spec, recorded_spec(record)
     with session.stage("resolve"):
@@ -142,7 +142,7 @@ def reopen(
 
 
 def missing_task_objects(record: RunRecord, given: Sequence[Task]) -> list[str]:
-    """Tasks of a run that were objects in Python, and are not given."""
+    """Tasks of a run that were Python objects and are not given."""
     named = {item.card.name for item in given}
     objects = [name for name in RunSpec.from_json(record.spec).tasks if name not in named and _is_object(record, name)]
     if not objects:
@@ -158,7 +158,7 @@ def _is_object(record: RunRecord, name: str) -> bool:
 
 
 def check_objects(record: RunRecord, given: Sequence[Task]) -> None:
-    """Refuses task objects that are not tasks of the run."""
+    """Rejects task objects that are not tasks of the run."""
     names = RunSpec.from_json(record.spec).tasks
     strange = [item.card.name for item in given if item.card.name not in names]
     if strange:
@@ -204,13 +204,13 @@ def _unknown(record: RunRecord, fault: Fault) -> Fault:
 
 
 def object_task_text(record: RunRecord, name: str) -> str:
-    """The sentence about a task that was an object in Python, and is needed again."""
+    """The message for a task that was a Python object and must be passed in again."""
     source = next((entry.get("source") for other, entry in record.tasks.items() if task_family(other) == name), "")
     return f'the task "{name}" was an object in Python ({source})'
 
 
 def as_argument(names: Sequence[str]) -> str:
-    """How task objects of these names are given."""
+    """The argument that passes task objects of these names."""
     return f"tasks=[{', '.join(name if name.isidentifier() else 'my_task' for name in dict.fromkeys(names))}]"
 
 
@@ -228,7 +228,7 @@ def _objects_fault(store: Store, record: RunRecord, lacking: Sequence[str], give
 
 
 def _unscorable_tasks(tasks: Sequence[Task], changes: Mapping[str, Any]) -> list[str]:
-    """Which tasks no metric of the changes can score: a notice, or an error where that is all of them."""
+    """Which tasks no metric of the changes can score: a notice, or an error if that is all of them."""
     wanted = [entry["metric"] for entry in changes.get("metric_list", ())]
     if not wanted:
         return []
@@ -256,7 +256,7 @@ def _check_names(record: RunRecord, tasks: Sequence[Task], left_out: Sequence[st
 
 
 def _build(record: RunRecord, own: Task, changed: Task, spec: RunSpec) -> tuple[BuiltTask, BuiltTask]:
-    """The task with the requests that the changes need, and with those of the run: built once where they agree."""
+    """The task with the requests that the changes need, and with those of the run: built once if they agree."""
     digest = record.fingerprint.digest
     built = build_task(changed, spec, digest)
     if own is changed or built.keys.prompts == record.tasks[own.card.name]["prompts_fingerprint"]:
@@ -265,7 +265,7 @@ def _build(record: RunRecord, own: Task, changed: Task, spec: RunSpec) -> tuple[
 
 
 def _changes_since(record: RunRecord, built: BuiltTask) -> list[Fault]:
-    """What differs from the recorded run: the documents, or else the prompts built from them."""
+    """The difference from the recorded run: the documents, or else the prompts built from them."""
     then = record.tasks[built.task.card.name]
     where, source = f"{_where(record)}, task {built.task.card.name}", built.task.card.source
     if built.fingerprint != then["documents_fingerprint"]:
@@ -300,7 +300,7 @@ def open_recorded(record: RunRecord, spec: RunSpec, listener: Listener, store: S
 
 
 def check_secrets(record: RunRecord, settings: Mapping[str, Any], verb: str) -> None:
-    """Raises for settings whose recorded values are hidden secrets: only the user knows them."""
+    """Raises for settings whose recorded values are redacted secrets: only the user knows them."""
     hidden = [name for name, value in settings.items() if is_hidden(value)]
     if hidden:
         names = ",".join(f"{name}=…" for name in hidden)

@@ -1,6 +1,6 @@
-"""Scores the answers of a recorded run: another way, as a new run (`rescore`), or as they were (`load`).
+"""Scores the answers of a recorded run: differently, as a new run (`rescore`), or as before (`load`).
 
-Takes a record and changes of metrics or filters, gives a result. No model is loaded unless answers are missing and may
+In: a record and changes of metrics or filters. Out: a result. No model is loaded unless answers are missing and may
 be requested.
 """
 
@@ -46,14 +46,14 @@ from assay.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class RescoreOptions:
-    """How a recorded run is rescored.
+    """Options for rescoring a recorded run.
 
     Attributes:
         scoring: `metric_list` and `filter_list` in place of the run's; with `adds` besides the run's metrics.
         completes: whether the run's model is opened for missing answers.
-        model_args: settings of the model that take the place of recorded ones (secrets are not recorded).
+        model_args: model settings that replace recorded ones (secrets are not recorded).
         bootstrap_iters: resamples for lm-eval's standard errors; None for as many as the run had.
-        tasks: task objects, for a run of such.
+        tasks: task objects, for a run of task objects.
         model: the model itself, for a run of a model object.
     """
 
@@ -110,7 +110,7 @@ def load(
     Args:
         store: the store that holds it.
         record: the run.
-        tasks: task objects, for a run of such.
+        tasks: task objects, for a run of task objects.
         listener: receives events.
         features: schedule and analyses of the recorded run.
     """
@@ -140,7 +140,7 @@ def score_reopened(session: Session, reopened: ReopenedRun) -> RunOutcome:
 
 
 def _as_recorded(result: RunResult, record: RunRecord, notices: Sequence[str]) -> RunResult:
-    """A loaded run with what its record says of the run itself: requests, failures, times, and its notices."""
+    """A loaded run with the recorded facts of the run itself: requests, failures, times, and its notices."""
     summary = record.summary or {}
     counts = summary.get("requests")
     failures = summary.get("failures", {})
@@ -155,7 +155,7 @@ def _as_recorded(result: RunResult, record: RunRecord, notices: Sequence[str]) -
 
 
 def _changed_scores(record: RunRecord, results: Sequence[TaskResult]) -> list[str]:
-    """Where scores of today are not those of the record: scoring code has changed since, or a package."""
+    """Notices of scores that differ from the recorded ones: scoring code or a package has changed since."""
     notices = []
     for task in results:
         known = {(item["metric"], item["filter"]): item for item in record.numbers(task.name).get("metrics", ())}
@@ -174,7 +174,7 @@ def _changed_scores(record: RunRecord, results: Sequence[TaskResult]) -> list[st
 
 
 def rescored_spec(spec: RunSpec, wanted: RescoreOptions) -> RunSpec:
-    """The run's specification with the changes. A run that only recorded answers is scored, too."""
+    """The run's specification with the changes. A run that only recorded answers is scored too."""
     given = wanted.model_args or {}
     asked_with = [name for name, value in spec.options.generation.items() if is_hidden(value)]
     options = replace(
@@ -201,7 +201,7 @@ def _combined(earlier: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
     return found
 
 
-# What is missing
+# Missing answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +209,9 @@ class _MissingRequests:
     """Requests without an answer.
 
     Attributes:
-        plan: all of them, and how many there are in all.
-        new: keys that only the changes ask for.
-        lost: keys that the run itself asked for, or was about to.
+        plan: all of them, and the total number of requests.
+        new: keys of requests that only the changes need.
+        lost: keys of requests that the run itself made, or would have made.
     """
 
     plan: RequestPlan
@@ -219,7 +219,7 @@ class _MissingRequests:
     lost: frozenset[bytes]
 
     def to_execute(self, completes: bool) -> RequestPlan:
-        """The plan of what is put to a model: everything that is missing, or nothing."""
+        """The plan of requests to send to the model: everything that is missing, or nothing."""
         return self.plan if completes else replace(self.plan, missing={}, works=())
 
 
@@ -233,7 +233,7 @@ def _find_missing(session: Session, reopened: ReopenedRun) -> _MissingRequests:
 
 
 def _lost_notices(reopened: ReopenedRun, lacking: _MissingRequests, completes: bool) -> list[str]:
-    """A run that did not get to its end: how many of its documents have no score."""
+    """A notice for an unfinished run: how many of its documents have no score."""
     if not lacking.lost:
         return []
     record, notices = reopened.record, []
@@ -255,7 +255,7 @@ def _lost_notices(reopened: ReopenedRun, lacking: _MissingRequests, completes: b
 
 
 def _missing_faults(session: Session, reopened: ReopenedRun, lacking: _MissingRequests) -> list[Fault]:
-    """Per task what is missing, what for and what it would cost."""
+    """Per task, the missing requests, their purpose and their cost."""
     faults, rest = [], set(lacking.plan.missing)
     for item in reopened.built:
         purposes: Counter[str] = Counter()
@@ -283,7 +283,7 @@ def _missing_requests(built: BuiltTask, missing: set[bytes]) -> Iterator[tuple[b
 
 
 def _purpose(instance: Instance, index: int, scoring: Scoring) -> str:
-    """What a request of a document is for, in words."""
+    """The purpose of a document's request, in words."""
     kind, null = instance.part(index)
     if kind == "prompt":
         names = [spec.name for spec in scoring.metrics if spec.name in WHOLE_PROMPT_METRICS]
@@ -295,7 +295,7 @@ def _purpose(instance: Instance, index: int, scoring: Scoring) -> str:
 
 
 def _seconds(session: Session, reopened: ReopenedRun, size: int) -> str:
-    """The time, where the store knows how fast the model is; from the run itself if that sent every request."""
+    """The estimated time, if the store has the model's speed; from the run itself if that sent every request."""
     record, runs = reopened.record, session.store.runs
     speed = runs.speed(record.fingerprint)
     summary = record.summary or {}
@@ -328,7 +328,7 @@ class _StoreOnlyModel:
 
 @contextmanager
 def _model_for(session: Session, reopened: ReopenedRun, wanted: RescoreOptions, plan: RequestPlan) -> Iterator[Model]:
-    """The run's model where requests are to be executed, else its replacement."""
+    """The run's model if requests are to be executed, else its replacement."""
     record = reopened.record
     if not wanted.completes or not plan.missing:
         yield _StoreOnlyModel(record.fingerprint)

@@ -78,13 +78,13 @@ class Setup:
 
 
 def known_names() -> KnownNames:
-    """The names that task files may use, from the scoring room's tables."""
+    """The names that task files may use, from the tables of `assay.scoring`."""
     metrics = {name: frozenset(metric_definition(name).values) for name in METRICS.names()}
     return KnownNames(metrics, frozenset(AGGREGATIONS), frozenset(FILTERS.names()))
 
 
 def open_catalog(include_path: Sequence[str]) -> Catalog:
-    """The catalog over the user's folders; what was read of large ones is remembered in the cache folder."""
+    """The catalog of the user's folders; the contents of large ones are cached in the cache folder."""
     return Catalog(include_path, cache_folder() / "catalog")
 
 
@@ -109,7 +109,7 @@ def code_loader(spec: RunSpec, given: Sequence[Wanted] = ()) -> CodeLoader:
     """Imports code of the folders that the user allows: those of `--include_path`, and of task files given by path."""
     if spec.allow_code is False:
         return CodeLoader(Consent(), Shim())
-    from assay.lm_eval_shim.module_table import SHIM  # most runs have no use for it
+    from assay.lm_eval_shim.module_table import SHIM  # most runs do not need it
 
     named = [_named_path(item) for item in given or spec.tasks if isinstance(item, str)]
     folders = [path.parent for path in named if path.suffix in (".yaml", ".yml")]
@@ -136,13 +136,13 @@ def resolve(
     """Resolves tasks and model; faults of both are raised together. For faulty tasks no model is downloaded.
 
     Args:
-        spec: what is requested.
-        given_tasks: names or task objects; the specification's names when empty.
+        spec: the specification of the run.
+        given_tasks: names or task objects; empty for the specification's names.
         given_model: a model object; None to open the specification's.
         listener: receives the progress of downloads.
-        store: knows the models that were trained here.
+        store: the store, which lists the models trained here.
         needs: packages that are needed after the run, such as that of a figure.
-        select: finds the tasks; `select_for_run` when None.
+        select: finds the tasks; None for `select_for_run`.
     """
     errors: list[UserError] = []
     selection, model = None, given_model
@@ -176,11 +176,11 @@ def resolve(
 
 
 def checked_scorers(tasks: Sequence[Task], needs: Sequence[RequiredPackage] = ()) -> list[DocumentScorer]:
-    """How tasks are scored. What scoring lacks (packages, metrics) or cannot take is one error, before any work.
+    """The scorers of tasks. Missing packages, missing metrics and unusable settings are one error, before any work.
 
     Args:
         tasks: the tasks.
-        needs: what else is needed.
+        needs: further packages that are needed.
     """
     places = [f"task {task.card.name}" for task in tasks]
     own = [need for task, where in zip(tasks, places, strict=True) for need in scoring_needs(task.scoring, where)]
@@ -202,12 +202,12 @@ def checked_scorers(tasks: Sequence[Task], needs: Sequence[RequiredPackage] = ()
 
 
 def check_scoring(spec: RunSpec, given: Sequence[Wanted], needs: Sequence[RequiredPackage] = ()) -> None:
-    """Raises what keeps the tasks of a run from being scored; for what comes before the run, such as training."""
+    """Raises if the tasks of a run cannot be scored; for work that precedes the run, such as training."""
     checked_scorers(select_for_run(spec, given).tasks, needs)
 
 
 def tasks_for_model(model: Model, tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """Tasks as the model takes them: their own requests, or their format for a model that answers by a head."""
+    """Tasks in the form that the model needs: their own requests, or their format for a model with a head."""
     able = model.capabilities.kinds
     heads = able.intersection(HEAD_KINDS)
     if not heads:
@@ -238,7 +238,7 @@ def with_metrics(selection: Selection, options: TaskOptions) -> Selection:
 
 
 def _check_axes(spec: RunSpec, model: Model, tasks: Sequence[Task]) -> None:
-    """Refuses to vary what a head does not read."""
+    """Rejects variations that have no effect on a head."""
     answered = [task.card.name for task in tasks if isinstance(task, HeadTask)]
     if answered and spec.options.axes != VariationAxes():
         head = "a classifier head, which sees neither examples nor a list of choices"
@@ -256,7 +256,7 @@ def _check_samples(spec: RunSpec, tasks: Sequence[Task]) -> None:
 
 
 def check_tasks(tasks: Sequence[Task], options: TaskOptions) -> None:
-    """Refuses tasks that this version, or this run, does not support."""
+    """Rejects tasks that this version, or this run, does not support."""
     faults = []
     for task in tasks:
         config, where = task.card.config, f"task {task.card.name}"
@@ -271,7 +271,7 @@ def check_tasks(tasks: Sequence[Task], options: TaskOptions) -> None:
 
 
 def _needed_kinds(task: Task) -> list[str]:
-    """The kinds of a task's requests, as far as they are known: a Python class may build any."""
+    """The kinds of a task's requests, as far as known: a Python class may build any kind."""
     own = REQUEST_KIND.get(task.card.kind)
     kinds = [own] if own is not None else []
     return [*kinds, RollingLoglikelihood.kind] if task.scoring.reads_prompts else kinds
@@ -302,7 +302,7 @@ def _unsupported_kind_fault(model: Model, task: Task, kind: str) -> Fault:
 
 
 def _label_faults(model: Model, task: Task) -> Iterator[Fault]:
-    """Classes of a task that are none of a head's labels, however those are spelt."""
+    """Classes of a task that match none of a head's labels, in any spelling."""
     able = model.capabilities
     if not isinstance(task, HeadTask) or task.kind != Classification.kind or not able.labels:
         return
@@ -324,7 +324,7 @@ def _untrained_fault(model: Model) -> Fault:
 
 
 def _kind_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
-    """Requests of tasks that a model cannot answer, and labels that its head does not know."""
+    """Requests of tasks that a model cannot answer, and labels that its head does not have."""
     able = model.capabilities
     for task in tasks:
         yield from (
@@ -334,7 +334,7 @@ def _kind_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
 
 
 def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
-    """Refuses a model that cannot answer the requests of the tasks."""
+    """Rejects a model that cannot answer the requests of the tasks."""
     able = model.capabilities
     faults = list(_window_faults(model, tasks))
     if not able.kinds and able.learns:
@@ -412,7 +412,7 @@ class WindowedTask(_WrappedTask):
 
 
 def windowed_tasks(tasks: Sequence[Task], texts: TextOptions) -> tuple[Task, ...]:
-    """The tasks of a run that says how texts are cut. Those of task files and of texts have it already."""
+    """The tasks of a run that sets windows for texts. Tasks of task files and of texts have them already."""
     windows = LONGEST_WINDOWS.changed(texts.window, texts.stride)
     if windows == LONGEST_WINDOWS:
         return tuple(tasks)
@@ -428,12 +428,12 @@ def windowed_tasks(tasks: Sequence[Task], texts: TextOptions) -> tuple[Task, ...
 
 
 def rescored_task(task: Task, changes: Mapping[str, Any], metrics: Mapping[str, frozenset[str]]) -> Task:
-    """A task with the changes. Those of task files have them already; code that scores by itself takes none.
+    """A task with the changes. Those of task files have them already; a task with its own scoring takes none.
 
     Args:
         task: the task.
         changes: `metric_list` and the like, as `tasks.changes` makes them.
-        metrics: metric → shapes that it scores.
+        metrics: metric → output types that it scores.
     """
     is_done = task.card.variant is not None or changes.get("where_fitting")
     if is_done or not changes or task.scoring.process is not None:
@@ -459,8 +459,8 @@ def check_metrics(tasks: Sequence[Task], scoring: Mapping[str, Any], metrics: Ma
 
     Args:
         tasks: the tasks of the run.
-        scoring: what it requests.
-        metrics: metric → shapes that it scores, to say which would fit.
+        scoring: the metrics that the run requests.
+        metrics: metric → output types that it scores, for advice.
     """
     if scoring.get("where_fitting"):
         return

@@ -27,7 +27,7 @@ from assay.store.response_table import Responses
 
 _DOCUMENTS_AT_ONCE = 5000
 _UNLIKELY = -10.0
-# What a model may write: what fails for both fails whatever is answered.
+# Trial answers: scoring that fails for both fails for any answer.
 _TEXTS = ("", "The answer is (A), 7.")
 
 
@@ -61,7 +61,7 @@ def _unscored(built: BuiltTask, answered: list[AnsweredDocument], problem: Probl
 
 
 def without_score(result: TaskResult, problem: Problem) -> TaskResult:
-    """A result whose numbers turned out not to hold."""
+    """A result without its numbers, which turned out to be invalid."""
     counts = replace(result.denominators, scored=0)
     return replace(result, metrics=(), rates=(), samples=(), denominators=counts, problem=problem)
 
@@ -122,7 +122,7 @@ def answered_documents(built: BuiltTask, responses: Responses, executed: Execute
 
 
 def _answered(built: BuiltTask, responses: Responses, executed: Executed) -> Iterator[AnsweredDocument]:
-    """Documents with their answers: those of this run are at hand, the others come from the store."""
+    """Documents with their answers: those of this run are in memory, the others come from the store."""
     at_hand, keys = executed.answers, built.keys.by_instance
     for start in range(0, len(built.documents), _DOCUMENTS_AT_ONCE):
         part = range(start, min(start + _DOCUMENTS_AT_ONCE, len(built.documents)))
@@ -191,7 +191,7 @@ def _misses_by_space(scorer: DocumentScorer, answered: list[AnsweredDocument], s
 
 
 def _intended_notes(item: AnsweredDocument) -> Counter[str]:
-    """Notes of prompts that are empty because a metric wants them so."""
+    """Notes of prompts that are empty because a metric requires it."""
     intended = [output for index, output in enumerate(item.outputs) if item.instance.part(index) == ("null", "")]
     return Counter(note for output in intended if not isinstance(output, Failure) for note in output.notes)
 
@@ -204,7 +204,7 @@ def _is_standard_multiple_choice(instance: Instance) -> bool:
 
 
 def _choice_notes(instance: Instance) -> list[str]:
-    """What is odd about a multiple-choice question."""
+    """The peculiarities of a multiple-choice question."""
     choices = instance.choices
     found = ["invalid_gold"] if has_invalid_gold(instance) else []
     if len(choices) == 1:
@@ -223,7 +223,7 @@ def _choice_notes(instance: Instance) -> list[str]:
 
 
 def check_scorers(built: Sequence[BuiltTask], scorers: Sequence[DocumentScorer]) -> None:
-    """Refuses tasks whose filters or metrics cannot score their first document, whatever is answered."""
+    """Rejects tasks whose filters or metrics cannot score their first document, whatever the answer."""
     faults = [fault for item, scorer in zip(built, scorers, strict=True) for fault in _scorer_faults(item, scorer)]
     if faults:
         raise UserError(*faults)
@@ -245,7 +245,7 @@ def _scorer_faults(built: BuiltTask, scorer: DocumentScorer) -> Iterator[Fault]:
 
 
 def _raised(built: BuiltTask, scorer: DocumentScorer, text: str) -> Exception | None:
-    """What scoring the first document raises if this is what a model writes."""
+    """The error of scoring the first document if a model generates this text."""
     instance = built.instances[0]
     try:
         scorer.score(built.documents[0], instance, [_fake_output(request, text) for request in instance.requests])

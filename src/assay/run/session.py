@@ -1,6 +1,6 @@
 """A run as one loop: resolve, then build → plan → execute batch by batch, then score, aggregate and record.
 
-A full run is one batch. Whoever starts a run may pass a schedule, which gives the next batch from the answers so far,
+A full run is one batch. The caller of a run may pass a schedule, which returns the next batch given the answers so far,
 and analyses, which add notices and numbers to the result. No stage calls an earlier one.
 """
 
@@ -38,7 +38,7 @@ from assay.store.run_records import FAILED, FINISHED, INCOMPLETE, INTERRUPTED
 from assay.store.store import Store
 from assay.tasks.selection import Wanted
 
-# What a run takes from whoever starts it: which documents come next, and what is computed beside the scores.
+# What the caller adds to a run: which documents come next, and what is computed beside the scores.
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ class Schedule(Protocol):
     """Which documents are evaluated next, given the answers so far."""
 
     def next_batch(self) -> Batch | None:
-        """The next documents; None when the run is done."""
+        """The next documents; None if the run is done."""
 
     def observe(self, built: Sequence[BuiltTask], executed: Executed) -> None:
         """Takes the answers to the last batch."""
 
     def complete(self, built: Sequence[BuiltTask], results: tuple[TaskResult, ...]) -> tuple[TaskResult, ...]:
-        """The results of all tasks, with what the schedule knows about them."""
+        """The results of all tasks, with what the schedule adds to them."""
 
 
 class FullSchedule:
@@ -94,7 +94,7 @@ class RunOutcome:
     """A scored run, as analyses read it.
 
     Attributes:
-        spec: what was requested.
+        spec: the specification of the run.
         store: the open store.
         setup: tasks, scorers, groups and the model.
         requested: number of requests that were sent to the model.
@@ -115,7 +115,7 @@ class Analysis:
     """Computes what one feature adds to the result of a run.
 
     Attributes:
-        title: what it makes; names it in the problem that is reported when it raises.
+        title: name of its result, for the problem that is reported if it raises.
         analyse: the computation.
     """
 
@@ -125,7 +125,7 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True)
 class RunFeatures:
-    """What a run does beside scoring: its schedule, and its analyses in the order of their notices."""
+    """Features of a run besides scoring: its schedule, and its analyses in the order of their notices."""
 
     schedule: Callable[[Session, Setup], Schedule] = FullSchedule
     analyses: tuple[Analysis, ...] = ()
@@ -133,12 +133,12 @@ class RunFeatures:
 
 @dataclass(slots=True)
 class Session:
-    """What the stages of one run share: the specification, the open store, the listener and the clock.
+    """State shared by the stages of one run: the specification, the open store, the listener and the clock.
 
     Attributes:
         needs: packages that are needed after the run, such as that of a figure.
         features: schedule and analyses; a full run without analyses by default.
-        select: finds the tasks, for runs that share them; None for a run by itself.
+        select: finds the tasks, for runs that share them; None for a single run.
     """
 
     spec: RunSpec
@@ -168,8 +168,8 @@ def run(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = No
 
     Args:
         session: specification, store, listener, schedule and analyses.
-        tasks: names or task objects; the specification's names when empty.
-        model: a model object; the specification's model is opened when None.
+        tasks: names or task objects; empty for the specification's names.
+        model: a model object; None to open the specification's model.
     """
     with resolved(session, tasks, model) as setup:
         schedule = session.features.schedule(session, setup)
@@ -195,7 +195,7 @@ class PreparedBatch:
 
 
 def prepare_batch(session: Session, setup: Setup, batch: Batch, is_first: bool = False) -> PreparedBatch:
-    """Builds the requests of a batch and plans which of them to execute; the first is checked, too."""
+    """Builds the requests of a batch and plans which of them to execute; the first batch is also checked."""
 
     def step(name: str, detail: str = "") -> AbstractContextManager[None]:
         # One batch of several is announced as a whole.
@@ -241,7 +241,7 @@ def run_batches(
 def _execute_batches(
     session: Session, setup: Setup, schedule: Schedule, first: PreparedBatch, writer: ResponseWriter
 ) -> tuple[list[PreparedBatch], RequestPlan, Executed]:
-    """Executes batches until the schedule has no more; gives them with everything that was planned and executed."""
+    """Executes batches until the schedule has no more; returns them with everything that was planned and executed."""
     batches, parts = [first], []
     while True:
         with session.stage("execute"):
@@ -277,7 +277,7 @@ def _summed(plans: Sequence[RequestPlan], parts: Sequence[Executed]) -> tuple[Re
     works = [work for plan in plans for work in plan.works]
     plan = RequestPlan(missing, works, sum(plan.posed for plan in plans), len(missing) + known, known)
     answers = {key: answer for part in parts for key, answer in part.answers.items()}
-    # A request that failed in one batch may be answered in a later one, where another document asks it too.
+    # A request that failed in one batch may be answered in a later one, where another document has the same request.
     failures = {key: answer for key, answer in answers.items() if isinstance(answer, Failure)}
     unit = next((part.unit for part in parts if part.work), "work")
     totals = (sum(part.work for part in parts), sum(part.seconds for part in parts), sum(part.tokens for part in parts))
@@ -345,7 +345,7 @@ def recorded(session: Session, model: Model, manifest: Mapping[str, Any]) -> Ite
         if run_id is not None:
             session.store.runs.abandon(run_id, INTERRUPTED if is_stopped else FAILED)
         if number is not None and isinstance(error, Exception):
-            raise Interrupted(number) from error  # libraries make other errors of what a signal raised in them
+            raise Interrupted(number) from error  # libraries turn what a signal raised in them into other errors
         raise
 
 
@@ -369,7 +369,7 @@ def make_result(
     executed: Executed,
     manifest: Mapping[str, Any],
 ) -> RunResult:
-    """The result of a run, with what the analyses add. One that raises costs its own part alone."""
+    """The result of a run, with what the analyses add. An analysis that raises loses only its own part."""
     run_problems: list[Problem] = []
     found: list[Contribution] = []
     for analysis in session.features.analyses:
@@ -413,7 +413,7 @@ def _with_additions(tasks: tuple[TaskResult, ...], found: Sequence[Contribution]
 def end_record(session: Session, result: RunResult, built: Sequence[BuiltTask], executed: Executed) -> RunResult:
     """Marks a run as ended, with its summary and the values of its documents.
 
-    Gives the run with what could not be stored: a full disk must not hide the numbers.
+    Returns the run with problems for what could not be stored: a full disk must not hide the numbers.
     """
     run_problems: list[Problem] = []
     kept = [
@@ -439,7 +439,7 @@ _Made = TypeVar("_Made")
 
 
 def tried(run_problems: list[Problem], what: str, make: Callable[[], Iterable[_Made]]) -> tuple[_Made, ...]:
-    """What `make` gives; where it raises, nothing, and the problem is added: the scores are still reported."""
+    """The items that `make` returns; if it raises, none, with the problem added: the scores are still reported."""
     try:
         return tuple(make())
     except Exception as error:  # a bug in what is computed beside the scores
@@ -454,6 +454,6 @@ def _failure_counts(failures: Mapping[bytes, Failure]) -> dict[str, tuple[int, s
 
 
 def _model_run(model: Model, executed: Executed) -> dict[str, Any]:
-    """How the model ran: what was measured, and what it reports itself."""
+    """Execution report of the model: measurements of the run, and its own report."""
     measured = {"tokens": executed.tokens, "seconds": executed.seconds} if executed.tokens else {}
     return {**measured, **(model.description() if isinstance(model, ReportsExecution) else {})}

@@ -19,7 +19,7 @@ from assay.tasks.selection import Wanted
 
 @dataclass(frozen=True, slots=True)
 class ShownDocument:
-    """A document with its requests; token views if a model was named, few-shot examples where there are some."""
+    """A document with its requests; token views if a model was named, few-shot examples if there are any."""
 
     task: Task
     document: Document
@@ -31,7 +31,7 @@ class ShownDocument:
 def show_documents(
     spec: RunSpec, tasks: Sequence[Wanted], index: int, model: str | Model | None, store: Store | None = None
 ) -> list[ShownDocument]:
-    """The document at an index of every task; the store knows models that were trained here."""
+    """The document at an index of every task; the store lists models that were trained here."""
     if model is None:
         chosen = resolve_tasks(spec, tasks, open_catalog(spec.include_path)).tasks
         return [_shown(task, index, spec, None) for task in chosen]

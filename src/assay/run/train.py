@@ -39,16 +39,16 @@ from assay.store.store import default_path
 from assay.store.trained_models import FittedModel
 from assay.tasks.selection import Wanted
 
-# Part of every key: raised when the same examples and settings come to mean other weights.
+# Part of every key: increased when the same examples and settings produce other weights.
 _VERSION = 2
 _TRAINING, _VALIDATION, _EVALUATED = "training", "validation", "evaluated"
-# Fewer examples than this are all trained on: a held-out share of them would decide nothing.
+# With fewer examples, none are held out: so few would be too noisy to select a checkpoint.
 _FEWEST_TO_HOLD_OUT = 10
 
 
 @dataclass(frozen=True, slots=True)
 class ModelDestination:
-    """Where a trained model goes; None for what follows from its parent and tasks."""
+    """Name and folder of a trained model; None for those derived from its parent and tasks."""
 
     name: str | None = None
     folder: Path | None = None
@@ -59,7 +59,7 @@ class _TrainingData:
     """Training and validation examples, with notices about them.
 
     Attributes:
-        evaluated: how many of either are, with their right answers, among the documents that the tasks evaluate.
+        evaluated: how many of each are also, with their right answers, among the evaluated documents.
     """
 
     training_examples: tuple[TrainingExample, ...]
@@ -90,8 +90,8 @@ def fit(
     Args:
         session: specification, store and listener.
         fit_spec: method, settings, and how many examples.
-        tasks: names or task objects; the specification's names when empty.
-        model: a model object; the specification's model is opened when None.
+        tasks: names or task objects; empty for the specification's names.
+        model: a model object; None to open the specification's model.
         place: name and folder of the new model.
     """
     where = place or ModelDestination()
@@ -137,7 +137,7 @@ def _fitted(
         settings={**settings, "mix": fit_spec.mix, "limit": fit_spec.limit, "check_limit": fit_spec.check_limit},
         report={},
     )
-    session.store.fitted.check(record)  # a name that is taken is reported before an hour of training
+    session.store.fitted.check(record)  # a name in use is reported before an hour of training
     with session.stage("fit", name):
         listener = _fit_listener(session, fit_spec)
         report = trainable.fit(
@@ -151,7 +151,7 @@ def _fitted(
 
 
 def _arguments(session: Session) -> dict[str, object]:
-    """The settings of the parent; of one that was trained here, too."""
+    """The settings of the parent, which may itself have been trained here."""
     spec = session.spec
     known = session.store.fitted.get(spec.model)
     return dict(full_arguments(spec.model, {**(known.model_args if known else {}), **spec.model_args}))
@@ -174,7 +174,7 @@ def _trainable(model: Model) -> Trainable:
 
 
 def _already_trained(session: Session, key: str, place: ModelDestination) -> FittedModel | None:
-    """A model of the same key whose files are there; under the wanted name or in the wanted folder where one is."""
+    """A model with the same key whose files exist; with the requested name and folder, if any."""
     for found in session.store.fitted.of_key(key):
         is_wanted = place.name in (None, found.name) and place.folder in (None, Path(found.folder))
         if is_wanted and (Path(found.folder) / "config.json").is_file():
@@ -201,7 +201,7 @@ def _name(session: Session, tasks: Sequence[str], fit_spec: FitSpec, key: str) -
 
 
 def _models_folder(session: Session) -> Path:
-    """Beside the store."""
+    """The folder of trained models, beside the store."""
     store = session.store.path
     return (default_path() if store == MEMORY else Path(store)).absolute().parent / "models"
 
@@ -257,7 +257,7 @@ def _overlap_notices(
     validation: Sequence[TrainingExample],
     evaluated: Collection[TrainingExample],
 ) -> Iterator[str]:
-    """A line where documents that training uses are evaluated, too."""
+    """A notice if documents used in training are also evaluated."""
     effects = {
         _TRAINING: (training_examples, "a score on these is recall"),
         _VALIDATION: (validation, "the weights that do best on these are selected, which flatters their score"),
@@ -273,7 +273,7 @@ def _task_training_examples(
 ) -> tuple[list[TrainingExample], list[TrainingExample], list[str]]:
     """The training and validation examples of a task.
 
-    Where the only validation split is the evaluated one, a share of the training examples is held out.
+    If the only validation split is the evaluated one, a share of the training examples is held out.
     """
     name, settings = task.card.name, fit_spec.settings
     if not isinstance(task, ProvidesTrainingExamples):
@@ -313,11 +313,11 @@ def run_trained(session: Session, options: FitSpec, tasks: Sequence[Wanted], mod
 
     Args:
         session: the run.
-        options: settings of training.
+        options: training settings.
         tasks: names or task objects.
-        model: a model object; the specification's model is opened when None.
+        model: a model object; None to open the specification's model.
     """
-    check_scoring(session.spec, tasks, session.needs)  # what scoring lacks is reported before hours of training
+    check_scoring(session.spec, tasks, session.needs)  # scoring problems are reported before hours of training
     fitted = fit(session, options, tasks, model)
     own = replace(session.spec, model=fitted.name, model_args={})
     return run(replace(session, spec=own, timings={}), tasks, None)

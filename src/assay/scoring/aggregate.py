@@ -85,7 +85,7 @@ class _Resamples:
 
 @dataclass(frozen=True, slots=True)
 class _ReportingRule:
-    """How a metric is reported; its aggregation is a registered name or the task's own function."""
+    """Reporting rule of a metric; its aggregation is a registered name or the task's own function."""
 
     name: str
     aggregation: Any = "mean"
@@ -93,7 +93,7 @@ class _ReportingRule:
 
 
 def _rules(listed: Sequence[MetricSpec], samples: Sequence[Sample]) -> list[_ReportingRule]:
-    """The reporting rules: listed metrics first, then names that only task code knows.
+    """The reporting rules: listed metrics first, then names that only task code returns.
 
     Such a name is reported like the metric that returned it; a name from the task's own scoring has the mean and no
     direction.
@@ -136,7 +136,7 @@ def directions(scoring: Scoring, results: Sequence[MetricResult]) -> dict[str, b
 def aggregation_names(scoring: Scoring, results: Sequence[MetricResult]) -> dict[str, str]:
     """The aggregation of each reported metric, by name; `custom` for the task's own function.
 
-    A name that only task code knows counts as a mean if its interval is that of a mean.
+    A name that only task code returns counts as a mean if its interval is that of a mean.
     """
     listed = {spec.name: _rule(spec).aggregation for spec in scoring.metrics}
     found = {}
@@ -159,7 +159,7 @@ def _own_clusters(samples: Sequence[Sample], clusters: Mapping[int, str] | None)
 
 
 def mean_metrics(scoring: Scoring, results: Sequence[MetricResult]) -> list[MetricResult]:
-    """The metrics whose score is a mean over documents, as far as the task's scoring says."""
+    """The metrics whose score is a mean over documents, according to the task's scoring."""
     rules = {spec.name: _rule(spec).aggregation for spec in scoring.metrics}
     unlisted = "mean" if scoring.process is not None else None
     return [result for result in results if rules.get(result.metric, unlisted) == "mean"]

@@ -42,7 +42,7 @@ class LateImports:
 
 
 def late_imports(thing: Any) -> LateImports:
-    """What a task's function or class imports when it is called; nothing if its source cannot be read."""
+    """The imports of a task's function or class when it is called; empty if its source cannot be read."""
     return _scan(thing) if thing.__hash__ is not None else _scan.__wrapped__(thing)
 
 

@@ -47,9 +47,9 @@ def metric(
     Args:
         name: the metric's name.
         output_type: the kind of task that it scores.
-        higher_is_better: direction; None when undefined.
+        higher_is_better: direction; None if undefined.
         aggregation: how the documents' values become one number, see docs/statistics.md.
-        bounds: lowest and highest value of a document, where there are such.
+        bounds: lowest and highest value of a document, if known.
     """
     METRICS.check_name(name)
     if aggregation not in AGGREGATIONS:
@@ -132,7 +132,7 @@ def filter(name: str, *, fallback: str | None = None) -> Callable[[FilterFunctio
 
 
 class _TextFilter:
-    """Maps each draw by itself; what is not text stays as it is."""
+    """Maps each draw separately; other outputs than text are unchanged."""
 
     def __init__(self, plugin: PluginFunction, call: Callable[[str], Any], fallback: str | None = None) -> None:
         self._plugin = plugin
@@ -158,7 +158,7 @@ class _TextFilter:
 
 
 class _ExtractingFilter(_TextFilter):
-    """A filter that may find no answer; tells which texts had one."""
+    """A filter that may find no answer; reports which texts had one."""
 
     def __init__(self, plugin: PluginFunction, call: Callable[[str], Any], fallback: str) -> None:
         super().__init__(plugin, call, fallback)

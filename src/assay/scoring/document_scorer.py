@@ -149,7 +149,7 @@ class _DrawMetrics:
     """Metrics over draws that use the same score of single draws.
 
     Attributes:
-        draw_scorer: what scores a draw.
+        draw_scorer: the scorer of a draw.
         base: its value function; None if the task's own scoring scores draws.
         bound_metrics: the metrics.
     """

@@ -31,7 +31,7 @@ class ScoredDraw:
 
 @dataclass(frozen=True, slots=True)
 class DrawScorer:
-    """What scores a draw.
+    """Scorer of a single draw.
 
     Attributes:
         name: the metric.

@@ -134,7 +134,7 @@ def difference_bounds(
     A document that failed in one of them may be wrong or right there.
 
     Args:
-        first: document → value, of the documents that the first system has; numbered alike in both.
+        first: document → value, of the documents that the first system has; with the same numbering in both.
         second: likewise.
         failed: number of failed documents of each.
 

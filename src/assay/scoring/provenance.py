@@ -1,4 +1,4 @@
-"""Where a pipeline's answers were found: reported by our own extraction filter, inferred for lm-eval's filters.
+"""Positions of a pipeline's answers: reported by our own extraction filter, inferred for lm-eval's filters.
 
 In: the input and output of a filter step. Out: an `Extraction` per question and draw, with character offsets in the
 model's text.
@@ -120,7 +120,7 @@ def with_original_offsets(found: Extractions, seen: Sequence[Any], written: Sequ
     """Extractions with offsets in the model's text, if a step before the extraction changed the text.
 
     Args:
-        found: with offsets in `seen`.
+        found: the extractions, with offsets in `seen`.
         seen: the extraction step's input for each question.
         written: the model's texts for each question.
     """

@@ -201,7 +201,7 @@ def clustered_kappa(first: Floats, second: Floats, units: NDArray[np.int64]) -> 
     added = ((first == second) - seen) / (1 - chance) - (1 - seen) / (1 - chance) ** 2 * by_chance
     sums = np.bincount(units, added)
     spread = float((sums * sums).sum())
-    if clusters < 2 or spread <= _TOLERANCE * n:  # all items agree, or clusters are alike: the variance is unknown
+    if clusters < 2 or spread <= _TOLERANCE * n:  # all items agree, or clusters are identical: the variance is unknown
         return Estimate(value, None, None, None, n=n, method="clustered-delta", level=LEVEL, clusters=clusters)
     error = math.sqrt(clusters / (clusters - 1) * spread) / n
     half_width = t_quantile(clusters - 1) * error

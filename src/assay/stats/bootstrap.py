@@ -20,7 +20,7 @@ from assay.stats.inputs import length_error
 from assay.stats.means import LEVEL, empty_estimate
 
 Values = NDArray[np.float64]
-# Takes resampled values of shape (replicates, n) or (replicates, n, columns), gives one number per replicate.
+# Takes resampled values of shape (replicates, n) or (replicates, n, columns), returns one number per replicate.
 Statistic = Callable[[Values], Values]
 
 # Small enough to stay in the CPU cache.
@@ -273,8 +273,8 @@ def cluster_indices(clusters: Sequence[Hashable], n: int) -> NDArray[np.int64]:
 def spread(found: Estimate) -> Estimate:
     """A score's estimate, without standard error and interval if every resample scores the same.
 
-    For a correlation of constant predictions, or F1 if everything is right, resampling says nothing about how far other
-    documents would be, and an interval of width 0 would claim that it does.
+    For a correlation of constant predictions, or F1 if everything is right, resampling cannot estimate the error for
+    other documents, and an interval of width 0 would claim that there is none.
     """
     if found.low is None or found.low != found.high:
         return found

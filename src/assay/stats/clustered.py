@@ -67,7 +67,7 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Clu
     if is_binary(data) and not error and (count > 1 or len(set(data)) == 1):
         ends = wilson_interval(mean * count, count)
         return _estimate(mean, error, ends, len(data), "wilson-clusters", count)
-    error = error or None  # identical clusters say nothing about how far another would be
+    error = error or None  # identical clusters do not allow an estimate of the error
     if error and is_bounded(data):
         return _estimate(mean, error, bounded_interval(mean, error, count - 1), len(data), "clustered-wilson", count)
     return _estimate(mean, error, _student(mean, error, count), len(data), "clustered-t", count)

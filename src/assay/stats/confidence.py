@@ -34,7 +34,7 @@ def confidence_estimate(
     clusters: Sequence[Hashable] | None = None,
     seed: int = 0,
 ) -> Estimate:
-    """A confidence metric with bootstrap standard error and interval over documents; None where it is undefined.
+    """A confidence metric with bootstrap standard error and interval over documents; None if it is undefined.
 
     Percentile intervals; for `ece_adaptive`, which noise biases upwards, those of `absolute_gaps`.
 

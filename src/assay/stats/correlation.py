@@ -28,13 +28,13 @@ MIN_PAIRS_FOR_SIGNIFICANCE = 5
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """How far two lists agree in order.
+    """Rank correlation of two lists.
 
     Attributes:
         value: from −1 to 1; None below three pairs, or where one list is constant.
-        p: two-sided probability of a value so far from 0 if the lists had nothing to do with each other.
+        p: two-sided p-value: probability of a value this far from 0 if the lists are independent.
         n: pairs.
-        method: of the p-value: `permutation` (all orders tried), `exact`, `t` or `normal`; `none` without a value.
+        method: method of the p-value: `permutation` (all orders), `exact`, `t` or `normal`; `none` without a value.
     """
 
     value: float | None
@@ -44,7 +44,7 @@ class Correlation:
 
     @property
     def has_too_few_pairs(self) -> bool:
-        """Whether even a perfect order of so few pairs would not be beyond chance: of four, 2 of 24 are perfect."""
+        """Whether there are too few pairs for a perfect order to be significant: of four, 2 of 24 are perfect."""
         return self.n < MIN_PAIRS_FOR_SIGNIFICANCE
 
 

@@ -69,7 +69,7 @@ def _measured(data: Sequence[float], may_be_share: bool = False) -> Estimate:
     if not all(map(math.isfinite, data)):
         return infinite_estimate(data, "t")
     mean, error = _mean(data), standard_error(data)
-    if error is None or min(data) == max(data):  # equal values say nothing about how far another would be
+    if error is None or min(data) == max(data):  # equal values do not allow an estimate of the error
         return Estimate(mean, None, None, None, n=len(data), method="t", level=LEVEL)
     if may_be_share and is_bounded(data):
         ends = bounded_interval(mean, error, len(data) - 1)

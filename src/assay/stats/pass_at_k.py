@@ -29,7 +29,7 @@ class DrawsEstimate:
     """A mean over documents of a statistic of k draws.
 
     Attributes:
-        estimate: over the documents with at least k draws.
+        estimate: the mean over the documents with at least k draws.
         left_out: number of documents with fewer.
     """
 

@@ -10,11 +10,11 @@ from string import ascii_lowercase
 
 @dataclass(frozen=True, slots=True)
 class RankRange:
-    """The ranks that the data allows a system. Ranks of systems that cannot be distinguished overlap.
+    """Rank range of a system: the ranks compatible with the data. Ranges of indistinguishable systems overlap.
 
     Attributes:
-        first: the best: 1 + how many systems are better beyond chance.
-        last: the worst: all systems less those that are worse beyond chance.
+        first: the best rank: 1 + the number of significantly better systems.
+        last: the worst rank: the number of systems minus the significantly worse ones.
     """
 
     first: int
@@ -22,11 +22,11 @@ class RankRange:
 
     @property
     def text(self) -> str:
-        """`2`, or `1–3` where the data allows several."""
+        """`2`, or `1–3` for several ranks."""
         return str(self.first) if self.first == self.last else f"{self.first}–{self.last}"
 
     def overlaps(self, other: RankRange) -> bool:
-        """Whether some rank is allowed to both."""
+        """Whether the two ranges overlap."""
         return self.first <= other.last and other.first <= self.last
 
 
@@ -80,7 +80,7 @@ def letters(models: Sequence[str], separated: Collection[tuple[str, str]]) -> di
 
     Piepho (2004), Journal of Computational and Graphical Statistics 13: a letter marks a maximal set of models without
     significant differences. Ordered models need at most as many letters as there are models; contradictory tests may
-    need thousands, which nobody can read: then no model gets any letter.
+    need thousands, which is unreadable: then no model gets any letter.
 
     Args:
         models: all models, best first: the first has the letter a.

@@ -56,7 +56,7 @@ def finite_estimate(values: Sequence[float], total: int) -> Estimate:
     Techniques, 2.6). 0/1 outcomes have the Wilson interval of n·(N − 1)/(N − n) documents, other values from 0 to 1 the
     Wilson-t interval (`means.bounded_interval`); evaluated documents are known, so neither leaves the range that the
     rest can still produce. Valid whatever the clustering of the documents, because documents were sampled and not
-    clusters; it says nothing about documents other than the task's.
+    clusters; it does not extend to documents other than the task's.
     """
     data, n = [float(value) for value in values], len(values)
     if n > total:
@@ -137,7 +137,7 @@ def difference_estimate(reference: Sequence[float], sampled: Mapping[int, float]
 
 
 def _clipped(found: Estimate, seen: Sequence[float], total: int) -> Estimate:
-    """An estimate of values from 0 to 1, clipped to the possible range. An estimate outside says that the sample is
+    """An estimate of values from 0 to 1, clipped to the possible range. An estimate outside means that the sample is
     unlike the rest, so the reference misleads: its interval is then at least as wide as that of the sample alone."""
     least, most = _possible(seen, total)
     value = min(max(found.value or 0.0, least), most)

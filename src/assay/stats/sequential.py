@@ -33,7 +33,7 @@ class MeanBounds:
     """A confidence sequence for a mean: bounds that hold at all times simultaneously.
 
     Attributes:
-        mean: of the values so far; None without any.
+        mean: mean of the values so far; None without any.
         low: lower bound; the running maximum of all lower bounds so far.
         high: upper bound.
         n: documents so far.
@@ -83,7 +83,7 @@ def mean_bounds(values: Sequence[float], level: float = LEVEL, population: int |
     """Confidence sequence for the mean of values from 0 to 1, valid under continuous monitoring.
 
     Args:
-        values: in order of arrival.
+        values: the values, in order of arrival.
         level: nominal coverage.
         population: number of documents of which these are a random sample without replacement, for the mean over just
             those; None for the mean of the infinite population.

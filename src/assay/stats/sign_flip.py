@@ -78,7 +78,7 @@ class SignFlipTest:
         flips: number of sign flips evaluated.
         plus_one: 1 if flips were drawn at random, since the observed data count as one more; 0 if enumerated.
         sums: their |Σ|, largest first, as many as the requested intervals need.
-        moments: of differences and weights.
+        moments: moments of differences and weights.
         units: number of differences.
         nonzero_count: number of nonzero differences.
         nonzero_share: the share of the total weight that these have.

@@ -26,7 +26,7 @@ class ChanceSpread:
 
     Attributes:
         expected: the mean over samples.
-        reach: what 95 % of samples stay below.
+        reach: the 95 % quantile over samples.
     """
 
     expected: float

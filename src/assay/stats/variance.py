@@ -43,11 +43,11 @@ class VarianceComponent:
     """One source of variance.
 
     Attributes:
-        effect: the factors whose combination it belongs to. The largest effect holds the residual, too.
-        variance: what it adds to the variance of a single score; estimates below 0 are set to 0.
-        share: of the variance of a single score; None where all scores are equal.
-        share_of_mean: of the squared error of the grand mean; None where that is 0.
-        degrees: of freedom.
+        effect: the factors whose combination it belongs to. The largest effect includes the residual.
+        variance: its contribution to the variance of a single score; estimates below 0 are set to 0.
+        share: its share of the variance of a single score; None if all scores are equal.
+        share_of_mean: its share of the squared standard error of the grand mean; None if that is 0.
+        degrees: degrees of freedom.
         is_negative: whether the estimate was below 0: the source is too small to be distinguished from noise.
     """
 
@@ -64,10 +64,10 @@ class StderrForecast:
     """The standard error of the grand mean with another number of levels of one factor.
 
     Attributes:
-        factor: whose levels change.
-        levels: how many there were.
+        factor: the factor whose levels change.
+        levels: number of levels used.
         doubled: standard error with twice as many.
-        halved: with half as many.
+        halved: standard error with half as many.
     """
 
     factor: str
@@ -78,20 +78,20 @@ class StderrForecast:
 
 @dataclass(frozen=True, slots=True)
 class Decomposition:
-    """A table of scores, taken apart.
+    """Variance decomposition of a table of scores.
 
     Attributes:
-        mean: over the whole table.
-        stderr: of the mean, for new levels of all factors that have more; None where nothing tells it.
-        components: largest first.
-        forecasts: per factor that has more levels, the one that would help most first; none without an error.
-        levels: factor → levels that were used.
-        unvaried: factors with one level, of whose variance the table says nothing.
-        left_out: documents left out because a score of theirs was missing.
-        low: lower end of the mean's 95 % interval, for the same; None where there is no error.
+        mean: mean over the whole table.
+        stderr: standard error of the mean, for new levels of all factors that have more; None if unknown.
+        components: the variance components, largest first.
+        forecasts: one per factor that has more levels, the most useful first; empty without a standard error.
+        levels: factor → number of levels used.
+        unvaried: factors with one level, whose variance cannot be estimated.
+        left_out: documents left out because one of their scores was missing.
+        low: lower end of the mean's 95 % interval, likewise; None without a standard error.
         high: upper end.
-        degrees: of freedom of the standard error.
-        exhausted: factors all of whose levels were used: there are no others that the error could speak of.
+        degrees: degrees of freedom of the standard error.
+        exhausted: factors all of whose levels were used, so that there are no new levels to generalise to.
     """
 
     mean: float

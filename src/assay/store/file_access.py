@@ -88,7 +88,7 @@ def _reason(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyAccess:
-    """How to open a file that cannot be written.
+    """Access to a file that cannot be written.
 
     Attributes:
         uri: URI for SQLite.
@@ -100,7 +100,7 @@ class ReadOnlyAccess:
 
 
 def read_only_access(path: str) -> ReadOnlyAccess:
-    """How to read a store without writing beside it.
+    """Read access to a store without writing beside it.
 
     SQLite reads a log (`-wal`) through its index (`-shm`). If there is no index and none can be created, a log with
     answers can only be read from a copy; without a log the file does not change and is read in place.

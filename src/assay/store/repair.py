@@ -24,7 +24,7 @@ _FILE_SUFFIXES = ("", "-wal", "-shm", ".lock")
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """What a repair did.
+    """Result of a repair.
 
     Attributes:
         backup: the copy of the original file.

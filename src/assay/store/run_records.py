@@ -62,7 +62,7 @@ class RunRecord:
 
     @property
     def parent(self) -> str | None:
-        """The run whose answers this one rescored; None for a run of its own."""
+        """The run whose answers this one rescored; None for an original run."""
         return self.manifest.get("parent")
 
     @property
@@ -95,7 +95,7 @@ class Runs:
         return run_id
 
     def describe(self, run_id: str, manifest: Mapping[str, Any]) -> None:
-        """Updates the manifest of a record: a run with early stopping knows its documents only at the end."""
+        """Updates the manifest of a record: the documents of a run with early stopping are known only at the end."""
         with self._database.write() as connection:
             connection.execute("UPDATE runs SET manifest = ? WHERE id = ?", (_json(manifest), run_id))
 

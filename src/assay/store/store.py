@@ -48,7 +48,7 @@ class Store:
 
     @property
     def record_path(self) -> str:
-        """Where runs are recorded: the file, or memory if the file is read-only."""
+        """The location of recorded runs: the file, or memory if the file is read-only."""
         return MEMORY if self._database.is_read_only else self.path
 
     @property

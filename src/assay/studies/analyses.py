@@ -1,6 +1,6 @@
-"""What every run adds to its scores: notices, prompts, variance, reliability, subsampling; and its schedule.
+"""Analyses that every run adds to its scores: notices, prompts, variance, reliability, subsampling; its schedule.
 
-`run/` knows none of these. Whoever starts a run takes its session from here.
+`run/` does not depend on these. Callers that start a run create its session here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def new_session(
     """The session of a run with all features.
 
     Args:
-        spec: what is requested.
+        spec: the specification of the run.
         store: open store.
         listener: receives events.
         needs: packages that are needed after the run, such as that of a figure.
@@ -47,14 +47,14 @@ def new_session(
 
 
 def rescoring_features() -> RunFeatures:
-    """Schedule and analyses of a recorded run that is scored another way."""
+    """Schedule and analyses of a recorded run that is rescored differently."""
     from assay.studies.sampling.schedule import rescoring_schedule
 
     return RunFeatures(rescoring_schedule, ANALYSES)
 
 
 def loading_features(record: RunRecord) -> RunFeatures:
-    """Schedule and analyses of a recorded run that is scored as it was."""
+    """Schedule and analyses of a recorded run that is scored as recorded."""
     if RunSpec.from_json(record.spec).sparing == SubsamplingOptions():
         return RunFeatures(analyses=ANALYSES)
     from assay.studies.sampling.schedule import RecordedSchedule
@@ -63,7 +63,7 @@ def loading_features(record: RunRecord) -> RunFeatures:
 
 
 def _model(run: RunOutcome) -> Contribution:
-    """What a model reports about itself; it has something to report only if it was loaded."""
+    """The notices of a model; there are none if it was not loaded."""
     model = run.setup.model
     return Contribution(notices=tuple(model.notices()) if run.requested and isinstance(model, ReportsNotices) else ())
 
@@ -96,13 +96,13 @@ def _ignored(run: RunOutcome) -> Contribution:
 def _best_variants(run: RunOutcome) -> Contribution:
     if not run.setup.combined:
         return Contribution()
-    from assay.studies.notices.best_variant import best_of  # most runs have no use for it
+    from assay.studies.notices.best_variant import best_of  # most runs do not need it
 
     return Contribution(notices=tuple(best_of(run.setup.combined, run.tasks, run.groups)))
 
 
 def _tasks(run: RunOutcome) -> Contribution:
-    """What the code of tasks reports."""
+    """The notices of tasks."""
     return Contribution(
         notices=tuple(line for task in run.setup.tasks if isinstance(task, ReportsNotices) for line in task.notices())
     )
@@ -149,7 +149,7 @@ def _subsampling(run: RunOutcome) -> Contribution:
 
 
 def _reliability(run: RunOutcome) -> Contribution:
-    """The reliability of tasks that report a metric of confidence."""
+    """The reliability of tasks that report a confidence metric."""
     own = [task for task in run.tasks if any(family_of(item.metric) in _CONFIDENCE_METRICS for item in task.metrics)]
     if not own:
         return Contribution()

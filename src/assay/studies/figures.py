@@ -1,6 +1,6 @@
 """Figures of a run by name: `assay plot RUN KIND`, and the same figures straight after a run.
 
-In: a run that has just ended, or a record in the store, which is reopened and scored again without its model.
+In: a run that has just ended, or a record in the store, which is reopened and rescored without its model.
 Out: one file.
 """
 
@@ -32,7 +32,7 @@ RELIABILITY, AXES, PROMPTS, LENGTHS, POSITIONS = KINDS = ("reliability", "axes",
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """What the figures of a run are drawn from."""
+    """The data that the figures of a run are drawn from."""
 
     tasks: tuple[Task, ...]
     results: tuple[TaskResult, ...]
@@ -46,11 +46,11 @@ def figures_of(result: RunResult) -> RunFigures:
 
 
 def draw(kind: str, found: RunFigures, path: str | Path) -> Path:
-    """Draws a figure; where the run has nothing to show in it, that is an error.
+    """Draws a figure; raises if the run has nothing to show in it.
 
     Args:
         kind: one of `KINDS`.
-        found: what the run found.
+        found: the data of the run.
         path: file that ends in `.svg` or `.png`.
     """
     if kind == RELIABILITY:
@@ -65,15 +65,15 @@ def draw(kind: str, found: RunFigures, path: str | Path) -> Path:
 def draw_recorded(
     store: Store, run: str, kind: str, path: str | Path | None, listener: Listener, tasks: Sequence[Task] = ()
 ) -> Path:
-    """Draws a figure of a recorded run, which is reopened and scored again. Nothing is recorded.
+    """Draws a figure of a recorded run, which is reopened and rescored. Nothing is recorded.
 
     Args:
         store: holds the run.
         run: its name, the start of it, or `last`.
         kind: one of `KINDS`.
-        path: the figure's file, or a folder for `RUN_KIND.svg`; the current folder when None.
+        path: the figure's file, or a folder for `RUN_KIND.svg`; None for the current folder.
         listener: receives events.
-        tasks: task objects, for a run of such.
+        tasks: task objects, for a run of task objects.
     """
     if kind not in KINDS:
         raise UserError(Fault("plot", f'no figure "{kind}"', "one of " + ", ".join(KINDS)))
@@ -175,12 +175,12 @@ def _shares(counts: Sequence[int]) -> list[float]:
 
 
 def check_prompts(spec: RunSpec, flag: str, least: int) -> None:
-    """Refuses, before a run, a figure of tasks in several prompts where no task has as many.
+    """Rejects, before a run, a figure of tasks with several prompts if no task has as many.
 
     Args:
         spec: the run.
         flag: the option that names the figure.
-        least: prompts that it needs.
+        least: number of prompts that it needs.
     """
     tasks = resolve_tasks(spec, spec.tasks, open_catalog(spec.include_path)).tasks
     variants = [task.card.variant for task in tasks]

@@ -1,4 +1,4 @@
-"""Terminal report of `assay plan`: requests, tokens and time of a run, and whether its documents are enough."""
+"""Terminal report of `assay plan`: requests, tokens and time of a run, and whether its documents suffice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a finished run leaves behind: the table on the terminal, result files, the extraction audit, and figures.
+"""Outputs of a finished run: the table on the terminal, result files, the extraction audit, and figures.
 
 In: the result of a run, and the outputs that were requested. Out: files, printed text, and the exit code.
 """
@@ -20,7 +20,7 @@ from assay.report.safe_names import printable
 from assay.report.terminal import make_console, show_notices, show_result
 
 RELIABILITY = "reliability"
-# Figure → the option that names its file, and the number of prompts that it needs where nothing else is varied.
+# Figure → the option that names its file, and the number of prompts that it needs if nothing else is varied.
 _FIGURES = {RELIABILITY: ("--reliability_figure", 0), "axes": ("--axes_figure", 2), "prompts": ("--prompt_figure", 1)}
 
 
@@ -30,9 +30,9 @@ class RunOutputs:
 
     Attributes:
         output_path: a folder for result files, or a `.json` file to which the time is added; None for no files.
-        log_samples: whether to write every document with its answers, too.
-        audit: documents to list in the extraction audit, -1 for all; None for no audit.
-        reliability: whether multiple-choice tasks have confidences also without a metric that needs them.
+        log_samples: whether to write every document with its answers too.
+        audit: number of documents to list in the extraction audit, -1 for all; None for no audit.
+        reliability: whether multiple-choice tasks report confidences even without a metric that needs them.
         figures: kind of figure → file that ends in .svg or .png.
         shows_documents: whether to print the first document of each task.
     """
@@ -45,17 +45,17 @@ class RunOutputs:
     shows_documents: bool = False
 
     def checked_needs(self) -> list[RequiredPackage]:
-        """The packages that the outputs need; fails early where a file could not be written."""
+        """The packages that the outputs need; raises early if a file could not be written."""
         if self.output_path is not None:
             check_output_path(self.output_path)
         if not self.figures:
             return []
-        from assay.report.figures.sheet import check_figure  # most runs have no use for it
+        from assay.report.figures.sheet import check_figure  # most runs do not need it
 
         return [check_figure(path, _flag(kind)) for kind, path in self.figures.items()]
 
     def check_variants(self, spec: RunSpec) -> None:
-        """Refuses figures of several prompts before a run in which no task has several."""
+        """Rejects figures of several prompts before a run in which no task has several."""
         options = spec.options
         is_varied = {"axes": options.axes != VariationAxes() or options.prompts, "prompts": options.prompts}
         for kind in self.figures:
@@ -70,7 +70,7 @@ class RunOutputs:
         return self.reliability or RELIABILITY in self.figures
 
     def for_model(self, mark: str) -> RunOutputs:
-        """The outputs of one of several models: each has figures of its own."""
+        """The outputs of one of several models: each model has its own figures."""
         named = {kind: Path(path) for kind, path in self.figures.items()}
         own = {kind: path.with_name(f"{path.stem}_{mark}{path.suffix}") for kind, path in named.items()}
         return replace(self, figures=own)
@@ -81,7 +81,7 @@ def _flag(kind: str) -> str:
 
 
 def write_outputs(result: RunResult, wanted: RunOutputs) -> RunResult:
-    """Writes the files of a run; any failure is an error after all else is written. Gives the result of the run."""
+    """Writes the files of a run; raises any failure after everything else is written. Returns the result of the run."""
     found = _with_reliability(result) if wanted.has_reliability else result
     audit = None if wanted.audit is None else _audit(found, wanted.audit)[0]
     figures = write_each(_figure_files(found, wanted))
@@ -97,10 +97,10 @@ class ModelOutcome:
     """The run of one of several models, or why it failed.
 
     Attributes:
-        label: short name of the model; empty where it is the only one.
+        label: short name of the model; empty if it is the only one.
         mark: part of a file name that distinguishes its files from those of the others.
-        result: the run; None where it failed.
-        error: what ended it.
+        result: the run; None if it failed.
+        error: the exception that ended it.
     """
 
     label: str = ""
@@ -110,7 +110,7 @@ class ModelOutcome:
 
 
 def show_outcomes(outcomes: Iterable[ModelOutcome], wanted: RunOutputs, pause: Callable[[], object]) -> int:
-    """Prints and writes what every run found, as the runs finish; gives the exit code.
+    """Prints and writes the results of every run, as the runs finish; returns the exit code.
 
     Args:
         outcomes: the runs. A model that fails does not stop the others; a broken store does.
@@ -146,7 +146,7 @@ def _outcome_code(outcome: ModelOutcome, wanted: RunOutputs) -> int:
 
 
 def _show_run(result: RunResult, wanted: RunOutputs, notices: tuple[str, ...] | None = None) -> int:
-    """Prints and writes what a run found. The table comes first: a full disk must not hide the numbers."""
+    """Prints and writes the results of a run. The table comes first: a full disk must not hide the numbers."""
     console, output, audit = make_console(), CommandOutput(), {}
     if wanted.shows_documents:
         output.show("--write_out", lambda: _show_documents(result))
@@ -161,7 +161,7 @@ def _show_run(result: RunResult, wanted: RunOutputs, notices: tuple[str, ...] | 
     if wanted.output_path is not None:
         show_notices(sample_notices(result) if wanted.log_samples else [], make_console(stderr=True))
         output.take(written_results(result, wanted.output_path, wanted.log_samples, audit or None), console)
-    # Last: a figure for which the run has nothing to show must not cost the files.
+    # Last: a figure without data must not prevent writing the files.
     if wanted.figures:
         output.take(write_each(_figure_files(result, wanted)), console)
     return output.code(result.problems, result.is_whole)
@@ -200,7 +200,7 @@ def _show_audit(result: RunResult, most: int) -> dict[str, Any]:
 
 def _figure_files(result: RunResult, wanted: RunOutputs) -> Iterator[tuple[Path, Callable[[Path], object]]]:
     def maker(kind: str) -> Callable[[Path], object]:
-        from assay.studies.figures import draw, figures_of  # most runs have no use for it
+        from assay.studies.figures import draw, figures_of  # most runs do not need it
 
         return lambda path: draw(kind, figures_of(result), path)
 

@@ -1,4 +1,4 @@
-"""A model whose answers come from a function that you write; it remembers every request.
+"""A model whose answers come from a function that you write; it records every request.
 
 In: a handler from request to answer. Out: a `Model` that streams one answer at a time.
 """

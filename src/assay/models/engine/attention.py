@@ -1,7 +1,7 @@
 """Attention over packed sequences, called by transformers in place of its own, with the KV cache of one path.
 
-Takes queries, keys and values of a pack's rows; gives the attention output of each row along its own path in the prefix
-tree. Registered with transformers for attention and masks; rejects arguments that it does not know.
+In: queries, keys and values of a pack's rows. Out: the attention output of each row along its own path in the prefix
+tree. Registered with transformers for attention and masks; rejects unknown arguments.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _with_room(store: Tensor, length: int, size: int) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class AttentionPlan:
-    """How the attention of a pack is computed: in tiles, in separate kernel calls, or both."""
+    """The attention plan of a pack: tiles, separate kernel calls, or both."""
 
     tiles: Tiles | None
     calls: Sequence[KernelCall]

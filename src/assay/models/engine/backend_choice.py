@@ -1,6 +1,6 @@
 """Backend choice: prefix tree, padded batches, or single rows, decided by a probe.
 
-Takes a network and the requested engine; gives a choice with its reason. Every row of the probe is compared with a
+In: a network and the requested engine. Out: a choice with its reason. Every row of the probe is compared with a
 plain forward pass of that text alone, so that a wrong mask, position or cache shows before any result depends on it.
 Generation is probed in `generation_probe.py`, on first use.
 """

@@ -1,6 +1,6 @@
 """C kernels for the CPU, compiled with GCC on first use: fused loops that move less memory.
 
-Takes float32 tensors on a CPU; gives the results of the corresponding torch operations, up to rounding. Every caller
+In: float32 tensors on a CPU. Out: the results of the corresponding torch operations, up to rounding. Every caller
 can fall back to torch: without a compiler, on other systems and for other dtypes only speed is lost
 (docs/decisions/0011).
 """

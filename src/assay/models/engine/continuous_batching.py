@@ -1,6 +1,6 @@
 """Continuous batching: generation in slots; when one answer ends, the next prompt takes its slot.
 
-Takes encoded prompts and a reader; gives (index, Text | Failure) as answers end. Prompts are prefilled as a prefix
+In: encoded prompts and a reader. Out: (index, Text | Failure) as answers end. Prompts are prefilled as a prefix
 tree; the common prefix of a group is cached once and attended to by all rows together.
 """
 
@@ -60,7 +60,7 @@ class ActiveSequence:
         return len(self.prompt.ids) + len(self.generated) - 1
 
     def ending(self) -> str | None:
-        """How the last token ended the answer; None if it did not."""
+        """The finish reason if the last token ended the answer; else None."""
         return self.stop.ending(self.generated[-self.stop.rule.width :], lambda: self.generated)
 
 
@@ -329,7 +329,7 @@ class _SlotTable:
 
 @dataclass(frozen=True, slots=True)
 class _Export:
-    """Where a prompt's keys come from and go to: its slot, the cached tokens it continues, and its rows in the pack."""
+    """Source and destination of a prompt's keys: its slot, the cached tokens it continues, and its rows in the pack."""
 
     slot: int
     cached: int

@@ -1,6 +1,6 @@
 """One decode step: attention of one new token per slot over the shared prefix and the slot's own KV cache.
 
-Takes queries, keys and values of the new tokens; gives the attention output of each row.
+In: queries, keys and values of the new tokens. Out: the attention output of each row.
 """
 
 from __future__ import annotations

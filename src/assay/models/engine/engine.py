@@ -1,6 +1,6 @@
 """The engine of a loaded decoder: scores texts and generates answers with the chosen backend.
 
-Takes encoded texts and prompts; gives answers as they finish, and counts tokens and FLOPs on a meter.
+In: encoded texts and prompts. Out: answers as they finish; tokens and FLOPs are counted on a meter.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Engine:
         undo_all(self.network.module)
 
     def description(self) -> dict[str, Any]:
-        """How the job was executed, for the record."""
+        """Execution report of the job, for the record."""
         meter, choice = self.meter, self.choice
         return {
             "engine": choice.engine,

@@ -1,6 +1,6 @@
 """Packed forward passes: one pass per pack of a prefix tree, over the KV cache of the current path.
 
-Takes packs of a prefix tree, in order; gives the last hidden states (or logits) of the requested rows.
+In: packs of a prefix tree, in order. Out: the last hidden states (or logits) of the requested rows.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class TreeReader:
         return states
 
     def forward(self, ids: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
-        """One forward pass over a row of ids; gives states (or logits) of the requested rows."""
+        """One forward pass over a row of ids; returns states (or logits) of the requested rows."""
         module = self.network.module
         given = {
             "input_ids": ids[None],

@@ -1,6 +1,6 @@
 """Generation probe: compares the logits of batched generation with those of each prompt alone, by forced decoding.
 
-Takes a generation backend; gives the reason why it cannot be used, or None. A few fixed tokens are decoded after
+In: a generation backend. Out: the reason why it cannot be used, or None. A few fixed tokens are decoded after
 prompts of different lengths, and the logits before each are compared with those of `generate` for one prompt, so that
 leaks between rows through padding, masks, positions or caches show before any text is generated.
 """

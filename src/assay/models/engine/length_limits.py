@@ -1,6 +1,6 @@
 """Length limits of batching: lengths above which a model's output depends on the batch, beyond the reach of a probe.
 
-Takes a configuration; gives the maximum length of a text that may share a batch, and the reason. Longer texts run
+In: a configuration. Out: the maximum length of a text that may share a batch, and the reason. Longer texts run
 alone. Lengths that rotary embeddings depend on are in `forward.py`.
 """
 

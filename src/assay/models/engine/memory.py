@@ -19,7 +19,7 @@ PACKED_PART, PACK_PART, SLOTS_PART = 0.4, 0.2, 0.4
 # Pack sizes in tokens that reach full speed.
 CPU_PACK, GPU_PACK = 1024, 8192
 LEAST_PACK = 64
-# Minimum number of full packs ahead before weights are packed for scoring: packing costs what a few packs gain.
+# Minimum number of full packs ahead before weights are packed for scoring: packing costs as much as a few packs save.
 WORTH_PACKING = 6
 # Maximum number of slots: more slots make a step cheaper per token, until attention over their own keys dominates.
 MOST_SLOTS = 64

@@ -1,6 +1,6 @@
 """Packed sequences: slices of a prefix tree that are forwarded as one row without padding.
 
-Takes a tree and a range of rows; gives a pack, divided into blocks of rows with the keys that they attend to.
+In: a tree and a range of rows. Out: a pack, divided into blocks of rows with the keys that they attend to.
 Independent of torch; the layout is the same for every layer.
 """
 

@@ -1,6 +1,6 @@
 """The prefix tree of many token sequences: sorted sequences, and what each shares with its predecessor.
 
-Takes encoded texts; gives the tree as flat arrays. Its tokens are in depth-first order, each once, so that any slice
+In: encoded texts. Out: the tree as flat arrays. Its tokens are in depth-first order, each once, so that any slice
 can be forwarded with the KV cache of a single path: the one from the root to the token before the slice.
 """
 

@@ -1,6 +1,6 @@
 """The scoring probe: texts of random tokens, scored with every backend.
 
-Takes a network; gives comparable log-likelihoods and logits per backend. Logits are compared row by row, relative to
+In: a network. Out: comparable log-likelihoods and logits per backend. Logits are compared row by row, relative to
 their standard deviation, so that a wrong mask, position or scale also shows in a model with small logits.
 """
 

@@ -1,6 +1,6 @@
 """Token sampling: greedy, or from a random stream per request.
 
-Takes a request and the model's generation settings; gives a sampler, or None for settings that only transformers'
+In: a request and the model's generation settings. Out: a sampler, or None for settings that only transformers'
 `generate` supports.
 """
 

@@ -1,6 +1,6 @@
 """Log-likelihoods over a prefix tree: every distinct prefix is computed once, in packed sequences.
 
-Takes encoded texts and a reader; gives (index, Logprob | Failure) as packs finish. A pack that fails or does not fit
+In: encoded texts and a reader. Out: (index, Logprob | Failure) as packs finish. A pack that fails or does not fit
 into memory is halved and retried; only texts that contain a failing row fail.
 """
 
@@ -116,7 +116,7 @@ class TreeScorer:
             self.reader.path.clear()
 
     def _walk(self, tree: PrefixTree, scored_tokens: _ScoredTokens) -> Iterator[tuple[int, Failure | None]]:
-        """Computes the tree pack by pack; gives the row up to which it is done, and the failure if it failed there."""
+        """Computes the tree pack by pack; returns the row up to which it is done, and the failure if there was one."""
         low, halved = 0, 0
         limit = self.batching.limit
         while low < len(tree):

@@ -1,6 +1,6 @@
 """Log-softmax over vocabulary blocks: log-probabilities from hidden states without storing full rows of logits.
 
-Takes the states of the requested rows and target tokens; gives each token's log-probability in float64, and whether it
+In: the states of the requested rows and target tokens. Out: each token's log-probability in float64, and whether it
 is the argmax. Logits are float32, exponentials are shifted by each block's maximum and summed pairwise, and blocks are
 combined in float64: the log-sum-exp is exact to the last digits of float32.
 """

@@ -1,6 +1,6 @@
 """The opener of `hf`: finds a checkpoint's family (decoder, encoder-decoder or encoder) and creates its model.
 
-Takes the arguments of `hf`; gives a model that has not loaded weights yet, or an error with the reason.
+In: the arguments of `hf`. Out: a model that has not loaded weights yet, or an error with the reason.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Batch sizes, and recovery when a batch does not fit into memory.
 
-Takes rows in order, their lengths and a function that processes a batch; gives (batch, result) pairs as they finish.
+In: rows in order, their lengths and a function that processes a batch. Out: (batch, result) pairs as they finish.
 Independent of what the function does.
 """
 

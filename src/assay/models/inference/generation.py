@@ -1,6 +1,6 @@
 """Text generation with transformers' `generate`: greedy prompts in batches, sampled prompts one by one.
 
-Takes encoded prompts and a loaded model; gives (index, Text | Failure) as batches finish. Up to rounding, no answer
+In: encoded prompts and a loaded model. Out: (index, Text | Failure) as batches finish. Up to rounding, no answer
 depends on its batch; each sampled request has its own random stream.
 """
 
@@ -176,7 +176,7 @@ def generate_rows(
     criteria: StopCriteria,
     guard: Callable[[Tensor, Tensor], Tensor],
 ) -> list[list[int]]:
-    """Runs `generate`; gives the ids of each row, prompt included.
+    """Runs `generate`; returns the ids of each row, prompt included.
 
     Args:
         text_generator: the model.

@@ -1,6 +1,6 @@
 """Log-likelihoods of encoded texts in padded batches: equal inputs are forwarded once, long rows first.
 
-Takes encoded texts and a function that computes logits for rows of ids; gives (index, Logprob | Failure) as batches
+In: encoded texts and a function that computes logits for rows of ids. Out: (index, Logprob | Failure) as batches
 finish. The reference implementation for the engine.
 """
 

@@ -1,6 +1,6 @@
 """Stop rules of generation, and two hooks for transformers' `generate`: one ends rows, one detects NaN logits.
 
-Takes the ids generated so far; says whether the last one ended the answer. The hooks are called at every step with all
+Takes the ids generated so far; decides if the last one ended the answer. The hooks are called at every step with all
 rows of the batch.
 """
 
@@ -27,7 +27,7 @@ NOT_A_CHARACTER = "\ufffd"
 
 @dataclass(frozen=True)
 class StopRule:
-    """What ends an answer.
+    """Stop rule of an answer.
 
     Works on text rather than tokens, to find stop strings that span tokens or lie inside one.
 
@@ -55,7 +55,7 @@ class StopState:
     """Stop state of one growing answer.
 
     Attributes:
-        rule: what ends it.
+        rule: its stop rule.
         has_thought: whether its thinking part is over.
     """
 
@@ -104,7 +104,7 @@ class StopCriteria:
     """Stopping criterion that ends each row of transformers' `generate` independently.
 
     Attributes:
-        rule: what ends a row; for EOS tokens, which transformers handles, only the length is recorded.
+        rule: the stop rule of a row; for EOS tokens, which transformers handles, only the length is recorded.
         start: length of the (padded) prompt.
         is_single_line: whether a row is the same answer at all steps; False for beam search.
         lengths: row → number of new tokens when it ended.

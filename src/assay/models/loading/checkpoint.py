@@ -1,6 +1,6 @@
 """A checkpoint on disk: its folder, configuration, fingerprint and capabilities.
 
-Takes the model arguments; gives a `Checkpoint` read from the small files. Imports neither torch nor transformers, so
+In: the model arguments. Out: a `Checkpoint` read from the small files. Imports neither torch nor transformers, so
 identifying a model loads nothing.
 """
 
@@ -37,7 +37,7 @@ TOKENIZER_FILES = (
     "sentencepiece.bpe.model",
     "tekken.json",
 )
-# Configuration keys without effect on answers; precision is a fingerprint field of its own.
+# Configuration keys without effect on answers; precision is a separate fingerprint field.
 INERT_KEYS = {
     "transformers_version",
     "_name_or_path",
@@ -59,7 +59,7 @@ OFFSET_TYPES = (
     *("camembert", "data2vec-text", "ibert", "longformer", "luke", "mpnet", "roberta", "roberta-prelayernorm"),
     *("xlm-roberta", "xlm-roberta-xl", "xmod"),
 )
-# Used where config.json has no is_encoder_decoder, as in a GGUF file.
+# Used if config.json has no is_encoder_decoder, as in a GGUF file.
 ENCODER_DECODER_TYPES = ("bart", "longt5", "marian", "mbart", "mt5", "pegasus", "t5", "umt5")
 # Encoder-decoders saved in part or with another head: their embeddings would serve as an untrained output layer.
 HEADLESS_ENDINGS = ("EncoderModel", "ForSequenceClassification", "ForQuestionAnswering", "ForTokenClassification")
@@ -333,7 +333,7 @@ def weight_files(folder: Path, gguf_file: str | None = None) -> Iterable[tuple[s
 
 
 def _tokenizer_hash(checkpoint: Checkpoint) -> str:
-    """A hash of the tokenizer files; the chat template has a hash of its own."""
+    """A hash of the tokenizer files; the chat template is hashed separately."""
     folder = checkpoint.tokenizer_folder
     parts: list[tuple[str, Any]] = []
     for name in sorted({*TOKENIZER_FILES, *(path.name for path in folder.glob("*.tiktoken"))}):

@@ -1,6 +1,6 @@
 """Model arguments of `hf`, with lm-eval's names: parsed, validated and typed.
 
-Takes the mapping a user wrote; gives `CausalArguments`, or one error that lists every fault.
+In: the mapping a user wrote. Out: `CausalArguments`, or one error that lists every fault.
 """
 
 from __future__ import annotations

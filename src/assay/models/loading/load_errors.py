@@ -1,6 +1,6 @@
 """Readable errors for what goes wrong while transformers loads a model.
 
-Takes an error of another library; gives a fault. The libraries' own advice does not fit here: it says to load the
+In: an error of another library. Out: a fault. The libraries' own advice does not fit here: it says to load the
 pickle anyway, or to install what third-party code imports.
 """
 

@@ -1,6 +1,6 @@
 """Model facts for result files: parameters, data type, revision, special tokens and chat template.
 
-Takes a checkpoint, the model arguments and special tokens; gives `ModelFacts`. Needs no weights: if they are not
+In: a checkpoint, the model arguments and special tokens. Out: `ModelFacts`. Needs no weights: if they are not
 loaded, parameters are counted from the headers of the weight files.
 """
 

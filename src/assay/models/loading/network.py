@@ -1,6 +1,6 @@
 """A loaded transformers model: weights on a device, and logits for rows of token ids.
 
-Takes a checkpoint; gives a `Network`. Log lines, warnings and progress bars of transformers are suppressed during each
+In: a checkpoint. Out: a `Network`. Log lines, warnings and progress bars of transformers are suppressed during each
 call and restored afterwards.
 """
 

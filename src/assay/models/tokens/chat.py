@@ -1,6 +1,6 @@
 """Prompts as text: applies the chat template to conversations, truncates demonstrations, passes text through.
 
-Takes prompts; gives texts with notes, or a failure that says what to do.
+In: prompts. Out: texts with notes, or a failure that says what to do.
 """
 
 from __future__ import annotations

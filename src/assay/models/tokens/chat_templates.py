@@ -1,6 +1,6 @@
 """Chat templates, rendered as in transformers but with time and size limits.
 
-Takes a tokenizer and messages; gives text. A chat template is part of a model's files, so it is untrusted code.
+In: a tokenizer and messages. Out: text. A chat template is part of a model's files, so it is untrusted code.
 """
 
 from __future__ import annotations

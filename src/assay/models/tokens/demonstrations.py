@@ -1,6 +1,6 @@
 """Demonstrations as text: each input is truncated to a token limit, as in MetaICL (Min et al. 2022).
 
-Takes a prompt and a tokenizer; gives the text, and notes on what was truncated.
+In: a prompt and a tokenizer. Out: the text, and notes on what was truncated.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Encoded requests: renders prompts, then encodes all texts in batches.
 
-Takes (index, request) pairs; gives encoded requests or refusals. The tokenisation rules are in `tokenization.py`.
+In: (index, request) pairs. Out: encoded requests or refusals. The tokenisation rules are in `tokenization.py`.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Encoder:
         return prompt if isinstance(prompt, Refused) else (prompt.ids, (), prompt.truncated, rendered.text)
 
     def render(self, prompt: Prompt) -> str | None:
-        """The prompt as text; None where the template refuses it."""
+        """The prompt as text; None if the template rejects it."""
         rendered = self.renderer.render(prompt)
         return None if isinstance(rendered, Failure) else rendered.text
 

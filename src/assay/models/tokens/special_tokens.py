@@ -1,6 +1,6 @@
 """Cached special tokens of tokenizers: importing transformers just for them takes seconds.
 
-Takes a key and a function that loads the tokenizer; gives its padding, EOS and BOS tokens. The cache is one JSON file
+In: a key and a function that loads the tokenizer. Out: its padding, EOS and BOS tokens. The cache is one JSON file
 in the user's cache folder. It only saves time, so a corrupt or read-only cache is not an error.
 """
 

@@ -1,6 +1,6 @@
 """Tokenisation rules of causal models: text to token ids and back.
 
-Takes texts and a tokenizer; gives encoded requests or failures. Independent of weights and batches. The rules are
+In: texts and a tokenizer. Out: encoded requests or failures. Independent of weights and batches. The rules are
 lm-eval's (golden vectors in `tests/models/tokens/test_tokenization.py`); where lm-eval fails an assertion, the request
 is scored from the split point on, with a note.
 """
@@ -370,7 +370,7 @@ def cut_at_stops(text: str, stops: Iterable[str], think_end: str | None = None) 
 
 
 def show_pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[str, ...]:
-    """Each id as readable text; the raw token where an id is only part of a character."""
+    """Each id as readable text; the raw token if an id is only part of a character."""
     pieces: list[str] = []
     for identifier, raw in zip(ids, tokenizer.convert_ids_to_tokens(list(ids)), strict=True):
         if "▁" in raw:

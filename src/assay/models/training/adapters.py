@@ -1,6 +1,6 @@
 """Which weights are trained: all of them, LoRA adapters, or the head only.
 
-Takes a loaded network and the settings; gives the module that the Trainer trains, and after training the plain network
+In: a loaded network and the settings. Out: the module that the Trainer trains, and after training the plain network
 with the adapters merged into its weights.
 """
 

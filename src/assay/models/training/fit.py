@@ -1,6 +1,6 @@
 """One training run, from checking its folder to exporting the model; one line per stage.
 
-Takes a parent model, training examples and settings; gives a report. Resumes from the checkpoints of a killed process.
+In: a parent model, training examples and settings. Out: a report. Resumes from the checkpoints of a killed process.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Hyperparameters of a training run: validation, number of steps, default learning rates.
 
-Takes `FitSettings`; gives numbers, or one error that lists every fault.
+In: `FitSettings`. Out: numbers, or one error that lists every fault.
 """
 
 from __future__ import annotations

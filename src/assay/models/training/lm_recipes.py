@@ -1,6 +1,6 @@
 """Training recipe of language models: the loss covers the tokens of the right continuation only.
 
-Takes training examples and the request encoder of the model; gives a recipe. Token ids of prompt and continuation are
+In: training examples and the request encoder of the model. Out: a recipe. Token ids of prompt and continuation are
 exactly those of inference; for a continuation to be generated (an example with one request) EOS is appended.
 """
 

@@ -1,6 +1,6 @@
 """Checkpoints of a training run in progress: which are complete, their evaluation history, and the best evaluation.
 
-Takes the checkpoint folder of transformers' Trainer; gives steps and histories. A process may be killed while it writes
+In: the checkpoint folder of transformers' Trainer. Out: steps and histories. A process may be killed while it writes
 or deletes a checkpoint, so incomplete ones are removed before training resumes.
 """
 

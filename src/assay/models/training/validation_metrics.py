@@ -1,6 +1,6 @@
 """Validation metrics during training, with the formulas of the tasks' own metrics.
 
-Takes (right, predicted) indices of examples with choices, or (right, predicted) texts of spans; gives values by name.
+In: (right, predicted) indices of examples with choices, or (right, predicted) texts of spans. Out: values by name.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def f1(pairs: Pairs) -> float:
 
 
 def matthews(pairs: Pairs) -> float:
-    """Matthews correlation coefficient for any number of classes (Gorodkin's R_K); 0 where undefined."""
+    """Matthews correlation coefficient for any number of classes (Gorodkin's R_K); 0 if undefined."""
     n, hits = len(pairs), sum(right == predicted for right, predicted in pairs)
     rights, predictions = (Counter(pair[side] for pair in pairs) for side in (0, 1))
     covariance = hits * n - sum(count * predictions[label] for label, count in rights.items())

@@ -1,4 +1,4 @@
-"""Data of the figures as plain numbers, and what is computed from them before drawing."""
+"""Data of the figures as plain numbers, and the statistics computed from them before drawing."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class SpreadBar:
         task: name of the task.
         model: name of the model.
         scores: method → score as a share of 1.
-        chance: score of guessing, where it is known.
-        n: documents, where known.
-        reach: spread between the scores that sampling alone stays below in 95 % of samples, where known.
+        chance: accuracy of random guessing, if known.
+        n: number of documents, if known.
+        reach: 95 % quantile of the spread under sampling noise alone, if known.
     """
 
     task: str
@@ -37,12 +37,12 @@ class SpreadBar:
 
     @property
     def is_finding(self) -> bool | None:
-        """Whether the spread is beyond what sampling alone would give; None where that is not known."""
+        """Whether the spread exceeds what sampling alone would produce; None if unknown."""
         scores = self.known().values()
         return max(scores) - min(scores) > self.reach if scores and self.reach is not None else None
 
     def heights(self) -> list[float]:
-        """Everything that the axis must reach."""
+        """All values that the axis must include."""
         scores = list(self.known().values())
         ends = [min(scores) + self.reach] if scores and self.reach is not None else []
         return [*scores, *ends, *([] if self.chance is None else [self.chance])]
@@ -53,11 +53,11 @@ class LengthPanel:
     """Lengths of the choices per document, and whether one method got the document wrong.
 
     Attributes:
-        label: what the panel shows, such as a task and a method.
+        label: name of what the panel shows, such as a task and a method.
         correct: length of the correct choice.
         wrong: median length of the wrong choices.
-        missed: whether the method picked a wrong choice.
-        unit: of the lengths, such as `characters`.
+        missed: whether the method predicted a wrong choice.
+        unit: unit of the lengths, such as `characters`.
     """
 
     label: str
@@ -79,7 +79,7 @@ class PositionRow:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """A panel's points and what is drawn across them."""
+    """A panel's points and the statistics drawn across them."""
 
     means: list[float]
     all: list[float]
@@ -123,7 +123,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def bin_edges(values: Sequence[float], limits: tuple[float, float]) -> list[float]:
-    """Edges of equal bins over the limits. Lengths that are counted get whole steps, or the bins would comb."""
+    """Edges of equal bins over the limits. Integer lengths get integer bin widths, to avoid comb artefacts."""
     width = (limits[1] - limits[0]) / _HISTOGRAM_BINS
     start = limits[0]
     if all(float(2 * value).is_integer() for value in values):
@@ -134,7 +134,7 @@ def bin_edges(values: Sequence[float], limits: tuple[float, float]) -> list[floa
 
 
 def densities(values: Sequence[float], edges: Sequence[float]) -> list[float]:
-    """Share of the values per bin and unit. What lies beyond the edges is not dealt out to the rest."""
+    """Share of the values per bin and unit. Values beyond the edges are not redistributed."""
     width = edges[1] - edges[0]
     counts = [0] * (len(edges) - 1)
     for value in values:
@@ -145,7 +145,7 @@ def densities(values: Sequence[float], edges: Sequence[float]) -> list[float]:
 
 
 def axis_limits(values: Sequence[float]) -> tuple[float, float]:
-    """An axis that shows all values, or without those four times the middle half's width away from it."""
+    """Axis limits that include all values, except those more than four interquartile ranges outside the quartiles."""
     ordered = sorted(values)
     low, high = ordered[0], ordered[-1]
     first, third = ordered[len(ordered) // 4], ordered[min(len(ordered) - 1, 3 * len(ordered) // 4)]
@@ -161,7 +161,7 @@ SCORE_BIN = 5  # points
 
 @dataclass(frozen=True, slots=True)
 class PromptColumn:
-    """A task in several prompts: its name, and prompt → score from 0 to 1."""
+    """A task with several prompts: its name, and prompt → score from 0 to 1."""
 
     name: str
     scores: Mapping[str, float]
@@ -181,9 +181,9 @@ class PromptColumn:
         return dict(sorted(counts.items()))
 
     def groups(self, step: float) -> dict[float, int]:
-        """The same with bins that are laid around the scores: the first of each is in its middle, if there is room.
+        """The same with bins placed around the scores: each bin is centred on its first score if there is room.
 
-        Seen from near, a bar beside its only score would mislead.
+        In a zoomed figure, a bar beside its only score would mislead.
         """
         counts: dict[float, int] = {}
         edge = -math.inf

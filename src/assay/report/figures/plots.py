@@ -1,9 +1,9 @@
-"""Figures as SVG or PNG, by the path's suffix: plain numbers in, one file out. With plots_* the user of matplotlib.
+"""Figures as SVG or PNG, by the path's suffix: plain numbers in, one file out. One function per figure.
 
-spread_chart        how far a score moves with the method that makes it
-length_figure       whether a method misses where the correct choice is long or short
-position_chart      which places are picked, beside those that are right
-prompt_chart        how far a score moves with the prompt
+spread_chart        how much a score varies between scoring methods
+length_figure       whether a method errs more on long or on short correct choices
+position_chart      predicted positions beside the correct ones
+prompt_chart        how much a score varies between prompts
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _MARK_TONES = ("white", "#222222", "#999999")
 _BARS_IN_A_ROW, _TASKS_IN_A_ROW = 14, 6
 
 
-# How far a score moves with the method.
+# How much a score varies between methods.
 
 _REACH_CAPTION = (
     "Line beside a bar: what sampling alone would give; δ of equally good methods stays below it in 95 % of samples of "
@@ -73,9 +73,9 @@ _REACH_CAPTION = (
 
 
 def spread_chart(bars: Sequence[SpreadBar], path: str | Path, title: str) -> None:
-    """Per task and model a bar up to the lowest score over methods, and paler above it the spread to the highest.
+    """Per task and model, a bar up to the lowest score over methods, and paler above it the spread to the highest.
 
-    Tasks are broken into rows where they are many, so that every name and number stays legible.
+    Many tasks are split into several rows, so that every name and number stays legible.
     """
     tasks, models = _unique([bar.task for bar in bars]), _unique([bar.model for bar in bars])
     methods = _unique([method for bar in bars for method in bar.known()])
@@ -109,7 +109,7 @@ class _BarLayout:
 
     @property
     def span(self) -> float:
-        """Width of the axis in tasks: a few bars are not blown up to fill it."""
+        """Width of the axis in tasks: a few bars are not stretched to fill it."""
         return max(float(self.size), min(3.0, 6 / max(1, len(self.models))))
 
     @property
@@ -186,7 +186,7 @@ def _spread_legends(models: list[str], methods: list[str], bars: Sequence[Spread
 
 
 def _model_style(place: int) -> tuple[str, str]:
-    """Colour and hatching of a model; hatched where the colours begin anew."""
+    """Colour and hatching of a model; hatched once the colours repeat."""
     return COLOURS[place % len(COLOURS)], ("", "//", "..", "xx")[place // len(COLOURS) % 4]
 
 
@@ -199,7 +199,7 @@ def _unique(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-# Lengths of the choices where a method errs.
+# Lengths of the choices when a method errs.
 
 
 def length_figure(panels: Sequence[LengthPanel], path: str | Path, title: str) -> None:
@@ -265,7 +265,7 @@ def _length_note(lengths: Lengths, beyond: int) -> str:
 
 
 def _length_points(axes: Axes, lengths: Lengths, across: tuple[float, float], up: tuple[float, float]) -> int:
-    """Draws every document, those beyond the axes as crosses on the edge. Gives the number of the latter."""
+    """Draws every document, those beyond the axes as crosses on the edge. Returns the number of the latter."""
     inside = [
         across[0] <= x <= across[1] and up[0] <= y <= up[1] for x, y in zip(lengths.means, lengths.all, strict=True)
     ]
@@ -308,11 +308,11 @@ def _length_histogram(axes: Axes, lengths: Lengths, up: tuple[float, float]) -> 
         axes.stairs(missed, bounds, orientation="horizontal", color=RED, lw=1.3, zorder=3)
 
 
-# Places of the choices.
+# Positions of the choices.
 
 
 def position_chart(rows: Sequence[PositionRow], path: str | Path, title: str) -> None:
-    """Per label, the share of picks of each place beside the share of right answers there."""
+    """Per label, the share of predictions at each position beside the share of right answers there."""
     for row in rows:
         if len(row.picked) != len(row.right):
             found = f"{len(row.picked)} shares of picks, {len(row.right)} of right answers"
@@ -349,11 +349,11 @@ def _position_panel(axes: Axes, row: PositionRow, letters: int) -> None:
         say_empty(axes, "no places")
 
 
-# How far a score moves with the prompt.
+# How much a score varies between prompts.
 
 
 def prompt_chart(columns: Sequence[PromptColumn], path: str | Path, title: str) -> None:
-    """Per task a dot for every prompt, a line at their mean, and beside them the histogram of the scores."""
+    """Per task, a dot for every prompt, a line at their mean, and beside them the histogram of the scores."""
     rows = max(1, math.ceil(len(columns) / _TASKS_IN_A_ROW))
     size = max(1, math.ceil(len(columns) / rows))
     caption = f"Dots are prompts; bars count them in steps of {SCORE_BIN} points; the line is the mean over prompts."

@@ -1,4 +1,4 @@
-"""The figure of reliability: per task accuracy over confidence in bins of equal mass, and the risk–coverage curve."""
+"""Reliability diagram: per task, accuracy over confidence in bins of equal mass, and the risk–coverage curve."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME_LETTERS = 38
 
 
 class DrawnReliability(Protocol):
-    """What a row of panels shows: `n` documents, bins of equal mass, and accuracy by coverage."""
+    """The data of a row of panels: `n` documents, bins of equal mass, and accuracy by coverage."""
 
     @property
     def n(self) -> int: ...
@@ -34,8 +34,8 @@ def reliability_figure(tasks: Mapping[str, DrawnReliability], path: str | Path, 
 
     Args:
         tasks: name → its reliability.
-        path: where to write; .svg or .png.
-        title: what is seen.
+        path: the output file; .svg or .png.
+        title: title of the figure.
     """
     caption = "Bins of equal mass. Bars and band: 95 % intervals (Wilson; the band point by point). "
     caption += counted([task.n for task in tasks.values()]) + "."
@@ -70,7 +70,7 @@ def _bins(axes: Axes, task: DrawnReliability) -> None:
 
 
 def _counts(axes: Axes, task: DrawnReliability) -> None:
-    """A bar for each bin, from its least to its surest document; its height is how many there are."""
+    """A bar for each bin, from its lowest to its highest confidence; its height is the number of documents."""
     for one in task.bins:
         # A bin of equal confidences would be a bar without width.
         width = max(100 * (one.most - one.least), 1.0)

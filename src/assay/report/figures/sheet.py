@@ -1,6 +1,6 @@
-"""The sheet of a figure: title, caption, legends, the house look, and the file it becomes; the only writer of figures.
+"""The sheet of a figure: title, caption, legends, the house style, and the file; the only writer of figures.
 
-Takes texts and a height, gives a figure to draw on; and marks that several charts draw.
+In: texts and a height. Out: a figure to draw on; also marks that several charts share.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 8.0  # inches; 800 pixels on a page
-# Okabe and Ito's palette, distinguishable by every kind of eyesight; without its yellow, which white swallows.
+# Okabe and Ito's palette, colour-blind safe; without its yellow, which is hardly visible on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 INK, MUTED, GREY, PALE, RED, BLUE = "#222222", "#666666", "#777777", "#AAAAAA", COLOURS[1], COLOURS[0]
 _KINDS = ("svg", "png")
@@ -74,7 +74,7 @@ class LegendKey:
 
 
 def check_figure(path: str | Path, flag: str) -> RequiredPackage:
-    """Fails before a run when its figure could not be written after it; gives the package that drawing it needs.
+    """Raises before a run if its figure could not be written afterwards; returns the package that draws it.
 
     Args:
         path: the figure's file.
@@ -90,7 +90,7 @@ def figure_need(flag: str) -> RequiredPackage:
     """The package that draws all figures.
 
     Args:
-        flag: the option that asks for one.
+        flag: the option that requests one.
     """
     return RequiredPackage("matplotlib", flag, "report")
 
@@ -99,14 +99,14 @@ def figure_need(flag: str) -> RequiredPackage:
 def sheet(
     path: str | Path, title: str, caption: str, height: float, legends: Sequence[Sequence[LegendKey]]
 ) -> Iterator[Figure]:
-    """A figure to draw on, in the house look. It is written when the drawing is done.
+    """A figure to draw on, in the house style. It is written when the drawing is done.
 
     Args:
-        path: the file; its suffix says the format.
-        title: above the figure.
-        caption: below the figure.
-        height: of what is drawn between them, in inches.
-        legends: below the title, one beneath the other.
+        path: the file; its suffix determines the format.
+        title: text above the figure.
+        caption: text below the figure.
+        height: height of the drawing between them, in inches.
+        legends: legends below the title, one beneath the other.
     """
     target = Path(path).expanduser()
     kind = target.suffix.lower().removeprefix(".")
@@ -190,7 +190,7 @@ def _legend(figure: Figure, keys: Sequence[LegendKey], top: float) -> None:
 
 
 def counted(sizes: Sequence[int | None], noun: str = "documents") -> str:
-    """`n = 500 documents`, or the range where they differ, or nothing where none is known."""
+    """`n = 500 documents`, the range if they differ, or an empty string if none is known."""
     known = [size for size in sizes if size is not None]
     if not known:
         return ""
@@ -199,7 +199,7 @@ def counted(sizes: Sequence[int | None], noun: str = "documents") -> str:
 
 
 def say_empty(axes: Axes, text: str) -> None:
-    """A line in the middle of axes that have nothing to show."""
+    """A line of text in the middle of empty axes."""
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=MUTED)
 
 
@@ -212,14 +212,14 @@ def paler(colour: str, share: float = 0.35) -> str:
 def score_column(
     axes: Axes, index: int, column: PromptColumn, bin_size: float = SCORE_BIN, zoomed: bool = False
 ) -> None:
-    """A dot for every score at a place of the axis, a line at their mean, and beside them their histogram with counts.
+    """A dot for every score at an axis position, a line at their mean, and beside them their histogram with counts.
 
     Args:
         axes: where to draw.
-        place: of the column.
+        index: position of the column.
         column: the scores.
-        bin_size: of the histogram, in points.
-        zoomed: whether the bins are laid around the scores, for an axis that shows them from near.
+        bin_size: bin width of the histogram, in points.
+        zoomed: whether the bins are placed around the scores, for a zoomed axis.
     """
     scores = sorted(column.scores.values())
     if not scores:

@@ -1,4 +1,4 @@
-"""The figure of variance: per task what the levels of each axis scored, and the shares of each source of variance."""
+"""Variance figure: per task, the score at each level of each axis, and the share of each source of variance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _ROW = 2.3  # inches
 _LEAST_LABEL = 0.07  # a narrower part of a bar has no room for its number
-_LEAST_SHARE = 0.005  # a smaller source has no colour of its own
+_LEAST_SHARE = 0.005  # smaller sources have no colour of their own
 _BIN_SIZES, _MOST_BINS = (0.5, 1, 2, 5), 12  # points
 _OTHER = "other"
 _INTERVAL = "The diamond is the mean over all, with its 95 % interval for other documents and levels. "
@@ -32,7 +32,7 @@ class AxesRow:
         name: its name.
         columns: level → score, per axis.
         shares: source → share, for each kind of bar.
-        mean: mean over all levels with both ends of its interval, where these are known.
+        mean: mean over all levels with both ends of its interval, if known.
     """
 
     name: str
@@ -41,13 +41,13 @@ class AxesRow:
     mean: tuple[float, float, float] | None = None
 
     def points(self) -> list[float]:
-        """Everything that the axis must reach, in points."""
+        """All values that the axis must include, in points."""
         scores = [score for column in self.columns for score in column.scores.values()]
         return [100 * score for score in (*scores, *(self.mean or ()))]
 
 
 def axes_chart(rows: Sequence[AxesRow], path: str | Path, title: str) -> None:
-    """Per task a dot for every level of an axis, their mean and histogram; beside them bars of variance shares."""
+    """Per task, a dot for every level of an axis, their mean and histogram; beside them bars of variance shares."""
     colours = _colours(rows)
     keys = [LegendKey(name, {"facecolor": colour}, patch=True) for name, colour in colours.items()]
     size, span = _scale(rows)
@@ -68,7 +68,7 @@ def axes_chart(rows: Sequence[AxesRow], path: str | Path, title: str) -> None:
 
 
 def _colours(rows: Sequence[AxesRow]) -> dict[str, str]:
-    """Source → colour: axes before their combinations, the largest first. Beyond six colours grey is for the rest."""
+    """Source → colour: axes before their combinations, the largest first. Beyond six colours, the rest is grey."""
     sums: dict[str, float] = {}
     largest: dict[str, float] = {}
     for row in rows:
@@ -88,9 +88,9 @@ def _points(number: float) -> str:
 
 
 def _scale(rows: Sequence[AxesRow]) -> tuple[float, float]:
-    """Points per bin and points of the axis, the same in all rows, so that as far apart means as different.
+    """Points per bin and points of the axis, the same in all rows, so that distances are comparable.
 
-    Zoomed in on the scores, since the shares beside them say how small the differences may be.
+    Zoomed in on the scores, since the shares beside them show how small the differences may be.
     """
     widest = max((max(own) - min(own) for row in rows if (own := row.points())), default=100.0)
     size = next((step for step in _BIN_SIZES if widest <= _MOST_BINS * step), _BIN_SIZES[-1])
@@ -116,7 +116,7 @@ def _levels(axes: Axes, row: AxesRow, size: float, span: float) -> None:
 
 
 def _mean(axes: Axes, index: float, found: tuple[float, float, float]) -> None:
-    """A diamond at the mean over all, with its interval and its number."""
+    """A diamond at the overall mean, with its interval and its number."""
     mean, low, high = (100 * value for value in found)
     reach = [[mean - low], [high - mean]]
     axes.errorbar(index, mean, reach, fmt="D", ms=4.5, color=INK, capsize=4, lw=1.2, zorder=5)

@@ -30,7 +30,7 @@ class FoundAnswer(NamedTuple):
 
 
 class TruncationRule(Enum):
-    """How far a rule is valid in a text that was truncated at the token limit."""
+    """Validity of a rule in a text that was truncated at the token limit."""
 
     COUNTS = "its match is complete, wherever it is"
     NEEDS_TEXT_AFTER = "its match may itself be truncated, unless a line end, a letter or a digit follows it"

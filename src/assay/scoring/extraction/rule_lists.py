@@ -14,7 +14,7 @@ from assay.scoring.extraction.extractors import Extractor, FoundAnswer, Truncati
 
 
 class QuestionContext(NamedTuple):
-    """What a rule may know about the question.
+    """Facts about a question that a rule may use.
 
     Attributes:
         labels: the labels of its choices.
@@ -31,7 +31,7 @@ _WHOLE, _NEEDS_TEXT_AFTER, _SKIPPED = TruncationRule.COUNTS, TruncationRule.NEED
 
 
 class ExtractorRule(NamedTuple):
-    """How an extractor is built for a question, and how far it is valid in a truncated text."""
+    """A factory of an extractor for a question, and the extractor's validity in a truncated text."""
 
     make: Callable[[QuestionContext], Find]
     when_truncated: TruncationRule
@@ -93,7 +93,7 @@ def make_extractors(names: Sequence[str], question: QuestionContext = QuestionCo
 
 
 def _when_truncated(name: str, question: QuestionContext) -> TruncationRule:
-    """How far a rule is valid in a truncated text. A label such as 1 may be the start of 10 unless text follows."""
+    """The validity of a rule in a truncated text. A label such as 1 may be the start of 10 unless text follows."""
     usual = EXTRACTORS[name].when_truncated
     known = question.labels if name.startswith("letter_") else question.choices if name == "choice_exact" else ()
     if usual is not _WHOLE or name == "letter_boxed" or not _has_beginnings(known):

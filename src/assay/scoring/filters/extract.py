@@ -82,7 +82,7 @@ class Extract:
         return (canonical(answer) or answer) if self.reads_numbers and isinstance(answer, str) else answer
 
     def extract_each(self, text: str, document: Mapping[str, Any], is_truncated: bool = False) -> dict[str, Extraction]:
-        """What each extractor would have found, for the audit."""
+        """The answer that each extractor would have found, for the audit."""
         return extract_all(text, self.extractors(document), is_truncated)
 
     def extractors(self, document: Mapping[str, Any]) -> tuple[Extractor, ...]:

@@ -27,11 +27,11 @@ class LmEvalStderr(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """How document values become one number.
+    """Aggregation of document values to one number.
 
     Attributes:
         estimate: computes value, standard error and interval.
-        lm_eval_stderr: computes the standard error that lm-eval reports; None where it has none.
+        lm_eval_stderr: computes the standard error that lm-eval reports; None if it has none.
         read: converts document values for the two above; raises `Unreadable`.
         package: the optional module it needs.
         clustered: (values, the cluster of each) → the estimate for clustered documents; None for an aggregation

@@ -1,1 +1,1 @@
-"""Audit of answer extraction: which rule read each answer, where rules disagree, what was cut off."""
+"""Audit of answer extraction: which rule found each answer, where rules disagree, which texts were truncated."""

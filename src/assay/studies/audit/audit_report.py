@@ -17,10 +17,10 @@ def audit_data(audits: Sequence[TaskAudit]) -> dict[str, Any]:
 
 
 def audit_lines(audits: Sequence[TaskAudit], most: int | None) -> Iterator[str]:
-    """How answers were read, task by task.
+    """The lines of the audit, task by task.
 
     Args:
-        audits: of the tasks.
+        audits: the audits of the tasks.
         most: documents to show per list; None for all of them.
     """
     if not audits:

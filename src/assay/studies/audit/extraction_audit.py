@@ -1,6 +1,6 @@
-"""How a task's answers were read: which rule found them, where rules or pipelines disagree, what was cut off.
+"""Audit of a task's answer extraction: matching rules, disagreements of rules or pipelines, truncated texts.
 
-In: a finished `TaskResult`. Out: counts and a list of documents to look at. Nothing is asked again.
+In: a finished `TaskResult`. Out: counts and a list of documents to inspect. No request is sent.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _AROUND = 40
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """A text from which different answers can be read.
+    """A text from which different answers are extracted.
 
     Attributes:
-        document_id: the document's place.
-        draw: which of its texts, counted from 0.
+        document_id: the document's index.
+        draw: index of the draw, counted from 0.
         answers: extractor, or pipeline → its answer; the one that counted comes first among extractors.
         right: the right answers, as texts.
         excerpt: the text around the answer that counted.
-        is_truncated: whether the text ran into the token limit.
+        is_truncated: whether the text reached the token limit.
     """
 
     document_id: int
@@ -49,15 +49,15 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class PipelineAudit:
-    """How one pipeline read the texts.
+    """Audit of one pipeline.
 
     Attributes:
         pipeline: its name.
-        texts: how many texts it looked at, every draw by itself.
-        matched: extractor → texts in which it was the one that found the answer; listed ones that never did have 0.
-        no_answer: texts in which nothing was found.
-        truncated: texts that ran into the token limit.
-        truncated_with_answer: those of them in which something was found all the same.
+        texts: number of texts it searched, every draw on its own.
+        matched: extractor → texts in which it found the answer; 0 for listed extractors that never did.
+        no_answer: texts in which no answer was found.
+        truncated: texts that reached the token limit.
+        truncated_with_answer: those of them in which an answer was found.
         disagreements: texts in which two extractors of the list find different answers.
     """
 
@@ -81,7 +81,7 @@ class TaskAudit:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """One text as one pipeline read it."""
+    """One text with the answer that one pipeline extracted."""
 
     item: AnsweredDocument
     draw: int
@@ -90,7 +90,7 @@ class _Reading:
 
 
 def audit_task(task: TaskResult) -> TaskAudit | None:
-    """The audit of a task; None when none of its pipelines extracts an answer."""
+    """The audit of a task; None if none of its pipelines extracts answers."""
     by_document = {item.document.id: item for item in task.answered}
     by_pipeline: dict[str, list[_Reading]] = {}
     for sample in task.samples:
@@ -120,7 +120,7 @@ def _readings(item: AnsweredDocument, sample: Sample) -> Iterator[_Reading]:
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    """A pipeline up to its extracting step, to ask every extractor by itself."""
+    """A pipeline up to its extraction step, to run every extractor on its own."""
 
     before: tuple[Filter, ...]
     step: Extract
@@ -141,7 +141,7 @@ class _Replay:
 
 
 def _replay(spec: PipelineSpec) -> _Replay | None:
-    """None for a pipeline without a step `extract`, or with code of the task before it, which may do anything."""
+    """The replay of a pipeline; None without a step `extract`, or with task code before it, which may do anything."""
     before: list[Filter] = []
     for step in spec.steps:
         if step.factory is not None or step.name == "custom":
@@ -170,7 +170,7 @@ def _audit(pipeline: str, readings: Sequence[_Reading], replay: _Replay | None) 
 
 
 def _within(readings: Sequence[_Reading], replay: _Replay) -> Iterator[Disagreement]:
-    """Texts from which two extractors of a list read different answers."""
+    """Texts from which two extractors of a list extract different answers."""
     for reading in readings:
         try:
             found = _differing(reading, replay.answers(reading.text, reading.item.document.fields))
@@ -182,7 +182,7 @@ def _within(readings: Sequence[_Reading], replay: _Replay) -> Iterator[Disagreem
 
 
 def _between(by_pipeline: Mapping[str, Sequence[_Reading]]) -> Iterator[Disagreement]:
-    """Texts from which two pipelines read different answers; one that found nothing does not count."""
+    """Texts from which two pipelines extract different answers; a pipeline that found none does not count."""
     texts: dict[tuple[int, int], dict[str, _Reading]] = {}
     for pipeline, readings in by_pipeline.items():
         for reading in readings:
@@ -209,18 +209,18 @@ def _differing(reading: _Reading, answers: Mapping[str, str]) -> Disagreement | 
 
 
 def right_answers(instance: Instance) -> tuple[str, ...]:
-    """Every right answer as scorers read it, or as the task states it where there is none for them."""
+    """Every right answer as scorers compare it, or as the task states it if they have none."""
     gold = instance.target if instance.gold is None else instance.gold
     return tuple(map(str, gold)) if isinstance(gold, (tuple, list)) else (str(gold),)
 
 
 def comparable(answer: str) -> str:
-    """An answer for telling whether two are the same: 1,000 is 1000.0, (B) is b."""
+    """An answer normalised for comparison: 1,000 is 1000.0, (B) is b."""
     return canonical(answer) or canonical(plain(answer)) or plain(answer)
 
 
 def excerpt(text: str, extraction: Extraction) -> str:
-    """The text around an answer; its end where the place is not known."""
+    """The text around an answer; the end of the text if the position is unknown."""
     if extraction.start == UNKNOWN_OFFSET:
         start, end = max(0, len(text) - 2 * _AROUND), len(text)
     else:

@@ -25,8 +25,8 @@ class Reliability:
 
     Attributes:
         n: documents.
-        bins: of equal mass, from the least sure to the surest.
-        curve: accuracy on the surest documents, at a hundred coverages at most.
+        bins: bins of equal mass, from lowest to highest confidence.
+        curve: accuracy on the most confident documents, at a hundred coverages at most.
     """
 
     n: int
@@ -44,7 +44,7 @@ def with_reliability(result: RunResult) -> RunResult:
 
 
 def tasks_with_reliability(tasks: Sequence[TaskResult]) -> tuple[TaskResult, ...]:
-    """The tasks of a run with their reliability, where they have choice probabilities."""
+    """The tasks of a run with their reliability, if they have choice probabilities."""
     found = [(task, task.reliability or task_reliability(task.answered)) for task in tasks]
     return tuple(
         task if own is None else replace(task, additions={**task.additions, "reliability": own}) for task, own in found

@@ -30,29 +30,29 @@ _MOST_NAMED = 4
 
 @dataclass(frozen=True)
 class RecordedTask:
-    """A task of a recorded run, by what its record says."""
+    """A task of a recorded run, as described by its record."""
 
     record: RunRecord
     name: str
 
     @property
     def entry(self) -> Mapping[str, Any]:
-        """What the manifest says of the task."""
+        """The task's entry in the manifest."""
         return self.record.tasks[self.name]
 
     @property
     def summary(self) -> Mapping[str, Any]:
-        """The task's recorded numbers; empty for a run that did not get to its end."""
+        """The task's recorded numbers; empty for an unfinished run."""
         return self.record.numbers(self.name)
 
     @cached_property
     def model(self) -> str:
-        """Digest of what the model was; made once, since every run is compared with many."""
+        """Digest of the model's fingerprint; cached, since every run is compared with many."""
         return self.record.fingerprint.digest
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What the run changed about tasks."""
+        """The changes that the run made to tasks."""
         found: Mapping[str, Any] = self.record.spec.get("options") or {}
         return found
 
@@ -63,12 +63,12 @@ class RecordedTask:
 
     @property
     def draws(self) -> int | None:
-        """How often the run drew every answer; None as often as the task says."""
+        """Number of draws per answer in the run; None for the task's own number."""
         found: int | None = (self.options.get("axes") or {}).get("draws")
         return found
 
     def directions(self, metric: str, filter: str) -> set[bool | None]:
-        """Whether higher is better, as recorded; empty for a run that did not get to its end."""
+        """Whether higher is better, as recorded; empty for an unfinished run."""
         listed = self.summary.get("metrics", ())
         own = [item for item in listed if (item["metric"], item["filter"]) == (metric, filter)]
         return {item["higher_is_better"] for item in own if "higher_is_better" in item}
@@ -76,7 +76,7 @@ class RecordedTask:
 
 @dataclass(frozen=True, slots=True)
 class RunDifference:
-    """One thing that differs, and the axis it lies on."""
+    """One difference, and the axis it belongs to."""
 
     axis: str
     text: str
@@ -84,7 +84,7 @@ class RunDifference:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Documents that two tasks have in common, where they are not all.
+    """Documents that two tasks have in common, if these are not all.
 
     Attributes:
         has_same_requests: whether their requests are the same.
@@ -103,9 +103,9 @@ def differences(
     Args:
         first: a task.
         second: the other.
-        metric: what is compared.
+        metric: the metric to compare.
         filter: its pipeline.
-        overlap: what is known of the common documents; None where the documents are the same, so that digests decide.
+        overlap: facts about the common documents; None if the documents are the same, so that digests decide.
     """
     if overlap is None:
         same = first.entry["prompts_fingerprint"] == second.entry["prompts_fingerprint"]
@@ -116,13 +116,13 @@ def differences(
     found += prompts
     # Other prompts may number or word the same answers differently: their definitions are reported then.
     if not overlap.has_same_targets and all(item.axis == SHOTS for item in prompts):
-        names = _changed(*map(_target, (first, second)))  # none where only the code behind a name has changed
+        names = _changed(*map(_target, (first, second)))  # none if only the code behind a name has changed
         found += [RunDifference(SCORING, "right answers" + (f": {_listed(names)}" if names else ""))]
     return found + _scoring(first, second, metric, filter)
 
 
 def cluster_differences(first: RecordedTask, second: RecordedTask, match: MatchedPair) -> list[RunDifference]:
-    """Whether both have clusters, and other ones: the test could be by either."""
+    """A difference if both have clusters that are not the same: the test could use either."""
     one, other = match.first.recorded.clusters, match.second.recorded.clusters
     if one is None or other is None or (isinstance(match.mine, range) and one == other):
         return []
@@ -136,7 +136,7 @@ def cluster_differences(first: RecordedTask, second: RecordedTask, match: Matche
 
 
 def _have_same_targets(first: RecordedTask, second: RecordedTask) -> bool:
-    """By the digests of right answers; by their templates where a record is older than these, or documents differ."""
+    """Compares digests of right answers; their templates if a record predates these, or documents differ."""
     digests = [task.entry.get("targets_fingerprint") for task in (first, second)]
     is_recorded = None not in digests and first.entry["documents_fingerprint"] == second.entry["documents_fingerprint"]
     return digests[0] == digests[1] if is_recorded else _target(first) == _target(second)
@@ -216,7 +216,7 @@ def _rule(task: RecordedTask, metric: str, filter: str) -> dict[str, Any] | None
 
 
 def _usual_aggregation(metric: str) -> dict[str, Any]:
-    """A metric's aggregation where the task does not name one."""
+    """A metric's aggregation if the task does not name one."""
     from assay.scoring.registry import METRICS, metric_definition
 
     return {"aggregation": metric_definition(metric).aggregation} if metric in METRICS else {}
@@ -232,7 +232,7 @@ def _listed(names: list[str]) -> str:
 
 
 def pair_caveats(score: PairedScore, match: MatchedPair, tasks: tuple[RecordedTask, RecordedTask]) -> tuple[str, ...]:
-    """Documents without a value, runs that stopped early, too few clusters."""
+    """Caveats: documents without a value, runs that stopped early, too few clusters."""
     found = []
     if any(score.left_out):
         mine, theirs = score.left_out
@@ -257,7 +257,7 @@ def pair_caveats(score: PairedScore, match: MatchedPair, tasks: tuple[RecordedTa
 def bounds_of(
     score: PairedScore, match: MatchedPair, tasks: tuple[RecordedTask, RecordedTask]
 ) -> tuple[float, float] | None:
-    """The difference with all failed documents counted: None where none failed, or the metric is not a known share.
+    """The difference with all failed documents counted: None if none failed, or the metric is not a known share.
 
     Both runs must have evaluated the same documents, each of which has a value or failed.
     """
@@ -278,7 +278,7 @@ def bounds_of(
 
 
 def _failed(score: PairedScore) -> list[str]:
-    """Documents that failed, and how far they could move the difference."""
+    """A caveat on failed documents, and how much they could change the difference."""
     counts = [(label, count) for label, count in zip((score.first, score.second), score.failed, strict=True) if count]
     if not counts:
         return []
@@ -290,7 +290,7 @@ def _failed(score: PairedScore) -> list[str]:
 
 
 def _missing_values(score: PairedScore) -> list[str]:
-    """Documents without a value of which a gate has too many."""
+    """A caveat if more documents lack a value than a gate allows."""
     if not score.has_too_many_missing:
         return []
     kinds = (
@@ -308,7 +308,7 @@ def _missing_values(score: PairedScore) -> list[str]:
 
 
 def _early_stopping(label: str, task: RecordedTask) -> list[str]:
-    """A run that stopped early by its own scores, which a test of a fixed number of documents does not account for."""
+    """A caveat on early stopping by the run's own scores, which a fixed-sample test does not account for."""
     stop = (task.summary.get("spared") or {}).get("stop")
     if not stop or not stop["is_reached"]:
         return []

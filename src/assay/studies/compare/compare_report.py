@@ -20,15 +20,15 @@ from assay.studies.compare.compare_values import RunComparison, Uncompared
 from assay.studies.paired.paired_values import Agreement, PairedScore, RankTable
 from assay.studies.paired.verdicts import level_text
 
-# Beyond so many pairs a reader wants the ranks; the data has them all.
+# With more pairs, ranks are more useful to a reader; the JSON data lists all pairs.
 _MOST_PAIRS = 60
 _MOST_FAILURES = 10
 # Blanks between columns.
 _GAP = 2
-# What rounding leaves of an end that is 0.
+# Rounding error of an end that is 0.
 _TOLERANCE = 1e-12
 _SUITE = "assay compare"
-# Headings of what a row is about.
+# Headings of the columns that identify a row.
 _NAMES = ("Task, metric", "Systems", "Rank", "System")
 
 
@@ -55,7 +55,7 @@ _KEYS = {"options": "wish", "predictions": "picks"}
 
 
 def comparison_data(found: RunComparison) -> dict[str, Any]:
-    """The comparison as JSON data; numbers that JSON does not know are null."""
+    """The comparison as JSON data; non-finite numbers are null."""
     data: dict[str, Any] = _plain(asdict(found))
     options = {_KEYS.get(key, key): value for key, value in data["options"].items()}
     return {_KEYS.get(key, key): options if key == "options" else value for key, value in data.items()}
@@ -66,7 +66,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    if isinstance(value, str):  # questions are data, and real data has halves of characters
+    if isinstance(value, str):  # questions are data, and real data has lone surrogates
         return printable(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -76,7 +76,7 @@ def comparison_text(found: RunComparison, width: int | None = None) -> str:
 
     Args:
         found: the comparison.
-        width: of the terminal: wider tables are continued below, longer sentences are wrapped; None for any.
+        width: width of the terminal: wider tables continue below, longer sentences are wrapped; None for no limit.
     """
     lines = _lines(found, partial(_aligned, width=width), "")
     return "\n".join(part for line in lines for part in _shown(line, width))
@@ -94,7 +94,7 @@ def _shown(line: str, width: int | None) -> list[str]:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """A sentence in lines of at most so many cells; a word that is longer, such as a name, stays whole."""
+    """A sentence in lines of at most `width` cells; a longer word, such as a name, is not split."""
     if _cells(line) <= width:
         return [line]
     margin = " " * (len(line) - len(line.lstrip()))
@@ -185,7 +185,7 @@ def _interval(estimate: Estimate) -> str:
 
 
 def _difference_interval(estimate: Estimate) -> str:
-    """The same of a difference, of which an end that is not 0 must not look as if it were."""
+    """The same for a difference; an end that is not 0 must not be displayed as 0."""
     if estimate.low is None or estimate.high is None:
         return "–"
     return " … ".join(map(_end, (estimate.low, estimate.high)))
@@ -257,7 +257,7 @@ def _kappa(estimate: Estimate) -> str:
 
 
 def _agreed(pair: PairedScore) -> Iterator[str]:
-    """The agreement as lines; the verdict says so where all outcomes are the same."""
+    """The agreement as lines; that of outcomes is omitted if all are the same, which the verdict says."""
     outcomes = None if pair.outcome == "same" else pair.agreement
     for what, found in (("outcome", outcomes), ("prediction", pair.picks)):
         if found is not None:
@@ -287,7 +287,7 @@ def _effect(pair: PairedScore) -> str:
 
 
 def _pair_lines(pair: PairedScore, mark: str, with_verdict: bool, agreed: Iterable[str]) -> Iterator[str]:
-    """A pair in words; its verdict only where the comparison does not end with it."""
+    """A pair in words; its verdict only if the comparison does not end with it."""
     if with_verdict:
         yield mark + pair.verdict
     yield from (mark + text for text in agreed)
@@ -314,7 +314,7 @@ def _pair_lines(pair: PairedScore, mark: str, with_verdict: bool, agreed: Iterab
 def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterator[_TableLine]:
     """Aligned columns; those that do not fit the width follow in a further table, after the names.
 
-    Where the names leave no room for a column, they get lines of their own.
+    If the names leave no room for a column, they get lines of their own.
     """
     lines = [list(headings), *map(list, rows)]
     widths = [max(map(_cells, column)) for column in zip(*lines, strict=True)]
@@ -363,7 +363,7 @@ def comparison_junit(found: RunComparison, is_gated: bool, margin: float | None 
     Args:
         found: the comparison.
         is_gated: whether a worse system is a failure.
-        margin: with one, a system that is not shown to stay within it fails, too.
+        margin: the margin, if any; a system that is not shown to stay within it fails too.
     """
     cases, failures = [], 0
     for pair in found.pairs:
@@ -398,7 +398,7 @@ def _left_out(item: Uncompared) -> str:
 
 
 def gate_lines(found: RunComparison, margin: float | None = None) -> list[str]:
-    """Why a gate fails, a line for each reason; nothing where it passes."""
+    """Why a gate fails, a line for each reason; empty if it passes."""
     lines = [
         f"{_name(pair)}, {pair.second} against {pair.first}: {reason}"
         for pair in found.pairs
@@ -410,5 +410,5 @@ def gate_lines(found: RunComparison, margin: float | None = None) -> list[str]:
 
 
 def _clean(text: str) -> str:
-    """XML has no control characters, not even escaped ones, and no half of a character."""
+    """XML has no control characters, not even escaped ones, and no lone surrogates."""
     return "".join(letter if letter.isprintable() or letter == " " else "\ufffd" for letter in printable(text))

@@ -1,6 +1,6 @@
 """Compares recorded runs document by document: checks comparability, runs paired tests, states verdicts.
 
-In: runs of a store. Out: a `RunComparison`. A run is reopened only where its record does not hold what is needed.
+In: runs of a store. Out: a `RunComparison`. A run is reopened only if its record lacks what is needed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _MOST_FAULTS = 8
 
 @dataclass(slots=True)
 class _ComparisonContext:
-    """What the steps share: store, options, task objects, reopened runs, notices and faults."""
+    """State shared by the steps: store, options, task objects, reopened runs, notices and faults."""
 
     store: Store
     options: CompareOptions
@@ -67,7 +67,7 @@ class _ComparisonContext:
     opened: dict[str, dict[str, ReopenedTask]] = field(default_factory=dict)
 
     def reopened(self, task: RecordedTask) -> ReopenedTask:
-        """The task, reopened; its `reason` says why where that fails."""
+        """The task, reopened; its `reason` says why if that fails."""
         if task.record.id not in self.opened:
             from assay.studies.paired.recorded_tasks import reopen_tasks  # most comparisons need only the records
 
@@ -117,8 +117,8 @@ def compare(
 
     Args:
         store: holds them.
-        runs: names, each with `@task` behind it where one task is meant.
-        options: what to compare, and how.
+        runs: names, each optionally followed by `@task` to select one task.
+        options: the options of the comparison.
         listener: receives the events.
         given: task objects, for runs of task objects.
     """
@@ -144,7 +144,7 @@ def compare(
 def _columns(
     context: _ComparisonContext, systems: Sequence[System], records: Mapping[str, RunRecord]
 ) -> list[_TaskColumn]:
-    """The tasks that two systems or more have."""
+    """The tasks that at least two systems have."""
     own = {system.label: _tasks(system, records[system.label]) for system in systems}
     if all(len(names) == 1 for names in own.values()):
         titles = list(dict.fromkeys(names[0] for names in own.values()))
@@ -172,7 +172,7 @@ def _tasks(system: System, record: RunRecord) -> list[str]:
 
 
 def _tasks_by_title(names: Sequence[str], is_across_styles: bool) -> dict[str, str]:
-    """Title → task. Across styles, a task in whatever style has the name of the task."""
+    """Title → task. Across styles, the title of a task that occurs in one style is its bare name."""
     bare = [name.partition(AT)[0] for name in names]
     return {
         base if is_across_styles and bare.count(base) == 1 else name: name
@@ -234,7 +234,7 @@ def _groups(
 def _metrics(
     context: _ComparisonContext, title: str, reported: Sequence[Sequence[tuple[str, str]]]
 ) -> list[tuple[str, str]]:
-    """The metrics to compare, each with its pipeline: those wanted, or the first that two systems report."""
+    """The metrics to compare, each with its pipeline: the requested ones, or the first that two systems report."""
     every = list(dict.fromkeys(pair for own in reported for pair in own))
     shared = [pair for pair in every if sum(pair in own for own in reported) > 1]
     if not shared:
@@ -284,7 +284,7 @@ def _values(
     recorded: Sequence[DocumentValues],
     name: tuple[str, str],
 ) -> DocumentValues | None:
-    """A metric's per-document values: as recorded, or from the reopened run where the record has none."""
+    """A metric's per-document values: as recorded, or from the reopened run if the record has none."""
     metric, _ = name
     own = [item for item in recorded if (item.metric, item.filter) == name]
     if not own:
@@ -324,7 +324,7 @@ class _Pairing:
 
 
 def _compared(context: _ComparisonContext, group: tuple[_TaskColumn, _MetricGroup]) -> list[PairedComparison]:
-    """The group's pairs. A difference that was not allowed is a fault."""
+    """The group's pairs. A difference that is not allowed is a fault."""
     column, own = group
     found = [_paired(context, column, own, first, second) for first, second in own.pairs]
     pairings = [pairing for pairing in found if pairing is not None]
@@ -398,7 +398,7 @@ def _with_prediction_agreement(
 def _paired(
     context: _ComparisonContext, column: _TaskColumn, group: _MetricGroup, first: str, second: str
 ) -> _Pairing | None:
-    """Two systems' common documents; None, and a fault, where they are not comparable."""
+    """Two systems' common documents; None, and a fault, if they are not comparable."""
     one, other = column.tasks[first], column.tasks[second]
     common: dict[int, int] | None = None
     overlap: Overlap | None = None
@@ -430,7 +430,7 @@ def _paired(
 
 
 def _undefined(first: SystemEntry, second: SystemEntry, common: Mapping[int, int] | None) -> tuple[int, int]:
-    """Documents in common that have a value in one of the two only: how many lack it in the first, in the second."""
+    """Common documents with a value in only one of the two: how many lack it in the first, and in the second."""
     if first.is_known and second.is_known:
         return 0, 0
     links = {document: document for document in first.recorded.documents} if common is None else common
@@ -473,7 +473,7 @@ def _common(
 
 
 def _recovery_advice(context: _ComparisonContext, both: tuple[ReopenedTask, ReopenedTask]) -> str:
-    """How to make the documents of two runs available again."""
+    """Advice on making the documents of two runs available again."""
     from assay.run.reopen import as_argument, python_call
 
     if not any(reopened.needs_object for reopened in both):
@@ -485,7 +485,7 @@ def _recovery_advice(context: _ComparisonContext, both: tuple[ReopenedTask, Reop
 
 
 def _direction(context: _ComparisonContext, column: _TaskColumn, group: _MetricGroup) -> bool | None:
-    """Whether higher is better; None where the systems disagree about it."""
+    """Whether higher is better; None if the systems disagree."""
     tasks = [column.tasks[label] for label in group.entries]
     found = set().union(*(task.directions(group.metric, group.filter) for task in tasks))
     if found:
@@ -542,7 +542,7 @@ def _concluded(
 
 
 def _overall_scores(options: CompareOptions, columns: Sequence[Sequence[PairedComparison]]) -> list[OverallScore]:
-    """Every pair over all tasks; nothing for a single task."""
+    """All pairs over all tasks; empty for a single task."""
     if len(columns) < 2:
         return []
     from assay.studies.paired.over_tasks import overall_scores
@@ -576,7 +576,7 @@ def _tables(systems: Sequence[System], groups: Sequence[_MetricGroup], pairs: Se
 def _overall_table(
     systems: Sequence[System], groups: Sequence[_MetricGroup], overall: Sequence[OverallScore]
 ) -> list[RankTable]:
-    """Ranks over all tasks, where three systems or more were compared on the same ones."""
+    """Ranks over all tasks, if three or more systems were compared on the same tasks."""
     labels = [system.label for system in systems]
     tasks = {score.tasks for score in overall}
     if len(labels) < 3 or len(tasks) != 1 or len(overall) != len(labels) * (len(labels) - 1) // 2:

@@ -11,13 +11,13 @@ from assay.studies.paired.paired_values import CompareOptions, OverallScore, Pai
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A run that is compared, or one task of it.
+    """A run to compare, or one of its tasks.
 
     Attributes:
-        label: what to call it; differs between the systems of a comparison.
+        label: its name in reports; unique within a comparison.
         run: the run's name.
-        model: what the user called the model.
-        task: the task, where one was named.
+        model: the user's name for the model.
+        task: the task, if one was named.
     """
 
     label: str
@@ -28,7 +28,7 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class Uncompared:
-    """What some of the systems do not have in common, and why; `metric` is None for all of a task."""
+    """A task or metric that was not compared, and why; `metric` is None for a whole task."""
 
     task: str
     metric: str | None
@@ -42,10 +42,10 @@ class RunComparison(Tabular):
     Attributes:
         options: the options of the comparison.
         systems: the runs, in the order given.
-        pairs: every two systems that were compared, task by task.
-        overall: the same over all tasks, where there are several.
-        tables: ranks, where three or more systems were compared with each other.
-        tests: how many tests were corrected for.
+        pairs: the compared pairs of systems, task by task.
+        overall: the same over all tasks, if there are several.
+        tables: ranks, if three or more systems were compared with each other.
+        tests: number of tests in the correction.
         notices: further information for the reader.
         verdict: one sentence.
         uncompared: tasks and metrics that were left out.
@@ -83,7 +83,7 @@ class RunComparison(Tabular):
         ]
 
     def is_worse(self, margin: float | None = None) -> bool:
-        """Whether any pair fails, or something could not be compared: nothing is known of that."""
+        """Whether any pair fails, or something could not be compared, so that its result is unknown."""
         return bool(self.uncompared) or any(self.fails(pair, margin) for pair in self.pairs)
 
     def fails(self, pair: PairedScore, margin: float | None = None) -> bool:
@@ -91,10 +91,10 @@ class RunComparison(Tabular):
         return bool(self.failure(pair, margin))
 
     def failure(self, pair: PairedScore, margin: float | None = None) -> str:
-        """Why a pair fails: its second run is worse beyond chance, or, with a margin, not shown to be non-inferior.
+        """Why a pair fails: its second run is significantly worse, or, with a margin, not shown to be non-inferior.
 
         A pair that could not be tested fails: no document in common, or a score that is infinite or undefined. So does
-        one of which either lacks answers: those that it has may be the easy ones. Empty where nothing is wrong.
+        a pair in which either lacks answers: those that it has may be the easy ones. Empty if nothing is wrong.
         """
         if pair.has_too_many_missing:
             return "too many documents have no value"
@@ -106,12 +106,12 @@ class RunComparison(Tabular):
 
 
 def gated_options(options: CompareOptions, gate: float | None, first: str) -> CompareOptions:
-    """The options of a comparison that `--fail_if_worse` judges: its margin, and a baseline.
+    """The options of a comparison under `--fail_if_worse`: its margin, and a baseline.
 
     Args:
-        options: what else was requested.
+        options: the other options.
         gate: the margin of the gate, 0 for none; None without a gate.
-        first: the run that is the baseline where the options name none.
+        first: the run to use as the baseline if the options name none.
     """
     if gate is None:
         return options

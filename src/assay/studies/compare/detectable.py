@@ -1,6 +1,6 @@
-"""Whether a planned run has enough documents to find a difference of a wished size between two runs.
+"""Power analysis of a planned run: whether its documents suffice to detect a given difference between two runs.
 
-Takes a task as posed and what is assumed of two runs on it, gives the documents needed and what the planned ones show.
+In: a built task and the assumptions about two runs on it. Out: the documents needed and the detectable difference.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from assay.tasks.selection import Wanted
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """What a paired comparison of two runs on these documents would show.
+    """Power of a paired comparison of two runs on these documents.
 
     Attributes:
-        metric: the task's first that is a mean over documents; None where it has none, and nothing is known.
-        needed: documents that the wished difference needs; None where nothing is known.
+        metric: the task's first metric that is a mean over documents; None if it has none.
+        needed: documents needed to detect the requested difference; None if unknown.
         available: documents that the task has.
-        is_enough: whether the planned documents suffice; None where nothing is known.
-        detectable: the smallest difference for which they do; None where there is none.
+        is_enough: whether the planned documents suffice; None if unknown.
+        detectable: the smallest difference that they can detect; None if there is none.
     """
 
     metric: str | None
@@ -49,13 +49,13 @@ class Detection:
 def forecast_detection(
     session: Session, tasks: Sequence[Wanted], model: Model | None, detect: DetectOptions
 ) -> PlanReport:
-    """The plan of a run that says of every task whether its documents suffice to detect a difference.
+    """The plan of a run, with the power analysis of every task.
 
     Args:
         session: the run.
         tasks: names or task objects.
-        model: opened already, or None for the one that the run names.
-        detect: the difference between two runs, and what is assumed about them.
+        model: an opened model; None for the specification's model.
+        detect: the difference between two runs, and the assumptions about them.
     """
     check_detection(detect)
     with prepared(session, tasks, model) as (setup, built, plan):
@@ -65,7 +65,7 @@ def forecast_detection(
 
 
 def check_detection(detect: DetectOptions) -> None:
-    """Every assumption that means nothing, at once."""
+    """Raises one error that lists every invalid assumption."""
     faults = []
     if not 0 < detect.difference < (1 if detect.deviation is None else float("inf")):
         faults.append(
@@ -91,7 +91,7 @@ def check_detection(detect: DetectOptions) -> None:
 
 
 def detection(built: BuiltTask, detect: DetectOptions) -> Detection:
-    """The documents that a task needs for the wished difference, and the difference that it shows."""
+    """The documents that a task needs to detect the requested difference, and the difference that it can detect."""
     n = len(built.documents)
     metric = next((own.name for own in built.task.scoring.metrics if _aggregation(own) in MEAN_AGGREGATIONS), None)
     if metric is None:

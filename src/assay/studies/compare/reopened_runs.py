@@ -1,4 +1,4 @@
-"""What needs reopened runs: common documents of different splits, questions of changed documents, predictions."""
+"""Steps that need reopened runs: common documents of different splits, questions of changed documents, predictions."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _LETTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class CommonDocuments:
-    """Documents that two runs have in common: id in the first → id in the second, and whether both ask the same."""
+    """Common documents of two runs: id in the first → id in the second, and whether their requests are the same."""
 
     places: dict[int, int]
     overlap: Overlap
 
 
 def common_documents(first: ReopenedTask, second: ReopenedTask) -> CommonDocuments | None:
-    """The documents in common by their content; None where there is none, or a run could not be reopened."""
+    """The documents in common by their content; None if there is none, or a run could not be reopened."""
     places = paired_documents(first, second)
     if first.built is None or second.built is None or not places:
         return None
@@ -81,7 +81,7 @@ def prediction_agreement(
         documents: the documents in common, as each run numbers them.
         clusters: the cluster of each.
         score: the pair, for its metric and pipeline.
-        seed: of the bootstrap.
+        seed: bootstrap seed.
     """
     predicted, right = [], []
     for reopened in both:

@@ -1,6 +1,6 @@
 """The runs to compare, their labels, and checks of the options.
 
-Takes names as the user wrote them, gives systems and their records.
+In: names as the user wrote them. Out: systems and their records.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BOUNDED = ("f1", "matthews_corrcoef", "cohen_kappa", "ece", "ece_adaptive", "au
 
 
 def check_options(options: CompareOptions) -> None:
-    """Every setting that means nothing, at once."""
+    """Raises one error that lists every invalid setting."""
     faults = []
     for name, value, known in (
         ("--correction", options.correction, CORRECTIONS),
@@ -50,7 +50,7 @@ def check_options(options: CompareOptions) -> None:
 
 
 def points_as_sizes(options: CompareOptions, score: PairedScore, match: MatchedPair) -> list[Fault]:
-    """Faults of a margin, or a difference to detect, that no two scores can be apart: points were meant."""
+    """Faults of a margin, or a difference to detect, larger than any difference of scores: points were meant."""
     sizes = (("--margin", options.margin), ("--detect", options.detect))
     large = [(option, size) for option, size in sizes if size is not None and abs(size) >= 1]
     is_bounded = match.first.recorded.aggregation in _BOUNDED
@@ -69,7 +69,7 @@ def find_systems(store: Store, runs: Sequence[str], baseline: str | None) -> tup
         rest = [item for item in named if (item[0].id, item[1]) != (first[0].id, first[1])]
         named = [first, *rest]
     for index, (record, task) in enumerate(named):
-        # A whole run has the task that is named beside it: that would be compared with itself.
+        # A whole run contains the task that is named beside it, which would be compared with itself.
         if any(record.id == other.id and (task == own or None in (task, own)) for other, own in named[:index]):
             raise UserError(Fault("compare", f"run {record.id} is named twice", "different runs, or RUN@TASK"))
     if len(named) < 2:
@@ -82,7 +82,7 @@ def find_systems(store: Store, runs: Sequence[str], baseline: str | None) -> tup
 
 
 def _labels(named: Sequence[tuple[RunRecord, str | None]]) -> list[str]:
-    """What to call the systems: the model; of one model, also its arguments, examples per prompt, the task, the run."""
+    """Labels of the systems: the model; for equal models, also arguments, examples per prompt, the task, the run."""
     models = [_model(record) for record, _ in named]
     arguments = _arguments([record for record, _ in named], models)
     entries = [record.tasks for record, _ in named]
@@ -112,7 +112,7 @@ def _joined(*parts: Sequence[str]) -> list[str]:
 
 
 def _arguments(records: Sequence[RunRecord], models: Sequence[str]) -> list[str]:
-    """The arguments that runs of one model do not share; nothing for all of them where that would be long."""
+    """The arguments that runs of one model do not share; empty for all of them if that would be long."""
     given = [record.spec.get("model_args") or {} for record in records]
     found = []
     for model, own in zip(models, given, strict=True):
@@ -137,13 +137,13 @@ def _named(store: Store, name: str) -> tuple[RunRecord, str | None]:
 
 
 def _model(record: RunRecord) -> str:
-    """What the user called the model."""
+    """The user's name for the model."""
     arguments = record.spec.get("model_args") or {}
     named = str(arguments.get("pretrained") or record.spec.get("model") or record.model)
     return " ".join(named.split())  # a line break would break tables
 
 
 def wanted_pairs(systems: Sequence[System], has_baseline: bool) -> list[tuple[str, str]]:
-    """Which two to compare: the first with each other one, or every two."""
+    """The pairs to compare: the first with each of the others, or all pairs."""
     labels = [system.label for system in systems]
     return [(labels[0], other) for other in labels[1:]] if has_baseline else list(combinations(labels, 2))

@@ -1,6 +1,6 @@
-"""Looks for what differs between two tasks of recorded runs: each function looks for one thing and shows what it found.
+"""Finds differences between two tasks of recorded runs: each function looks for one cause and shows its evidence.
 
-In: a pair of reopened tasks. Out: causes with evidence and, where the stored answers allow it, their share.
+In: a pair of reopened tasks. Out: causes with evidence and, if the stored answers allow it, their share.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAMES = ("task", "task_alias", "tag", "group")
 _PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "numpy", "jinja2", "sacrebleu", "evaluate")
 _MACHINE = ("assay_version", "python", "platform", "processor")
 _FIELD_WORDS = {"template": "chat template", "precision": "number format", "parent": "parent model"}
-# Fields of a fingerprint that make another network, not the same one computed otherwise.
+# Fields of a fingerprint whose change means another network, not the same network computed differently.
 _OTHER_NETWORK = {"name", "revision", "weights", "adapter", "parent", "digest"}
 
 
@@ -39,8 +39,8 @@ class TaskPair:
 
     Attributes:
         scores: the two numbers.
-        common: places of the documents that both have.
-        different: those of them whose requests differ.
+        common: positions of the documents that both have.
+        different: positions of those whose requests differ.
     """
 
     first: ReopenedTask
@@ -84,7 +84,7 @@ def _versus(first: Any, second: Any) -> str:
 
 
 def model(pair: TaskPair) -> Cause | None:
-    """Another model, or the same one with other settings."""
+    """A different model, or the same model with different settings."""
     found = pair.first.record.fingerprint.differences(pair.second.record.fingerprint)
     if not found:
         return None
@@ -96,7 +96,7 @@ def model(pair: TaskPair) -> Cause | None:
 
 
 def numerics(pair: TaskPair) -> Cause | None:
-    """The same network and requests, other numbers."""
+    """The same network and requests with different outputs."""
     found = pair.first.record.fingerprint.differences(pair.second.record.fingerprint)
     lines = _answer_differences(pair) if _OTHER_NETWORK.isdisjoint(found) else []
     if not lines:
@@ -157,7 +157,7 @@ def _predicted_choice(outputs: Sequence[Output]) -> Any:
 
 
 def dataset(pair: TaskPair) -> Cause | None:
-    """Other documents, or fewer of them, or some that failed."""
+    """Different documents, fewer documents, or failed documents."""
     entries = [reopened.entry for reopened in pair.reopened]
     prints = [entry["documents_fingerprint"] for entry in entries]
     scored = [reopened.summary.get("denominators", {}).get("scored", _scored(reopened)) for reopened in pair.reopened]
@@ -183,7 +183,7 @@ def _scored(reopened: ReopenedTask) -> int | None:
 
 
 def _points_of_documents(pair: TaskPair) -> float | None:
-    """The difference less the difference on what both scored."""
+    """The difference minus the difference on the documents that both scored."""
     if pair.first.result is None or pair.second.result is None or not pair.common:
         return None
     common = [tuple(item.document.id for item in pair.answered(places)) for places in pair.common]
@@ -291,7 +291,7 @@ def _example(example: FewShotExample | None) -> str:
 
 
 def prompts(pair: TaskPair) -> Cause | None:
-    """Other requests for the same documents."""
+    """Different requests for the same documents."""
     if not pair.is_open:
         entries = [reopened.entry for reopened in pair.reopened]
         same_data = entries[0]["documents_fingerprint"] == entries[1]["documents_fingerprint"]
@@ -307,11 +307,11 @@ def prompts(pair: TaskPair) -> Cause | None:
     return Cause(kinds.PROMPTS, f"{text} document {first.document.id}", tuple(lines))
 
 
-# What the model met
+# Conditions that the model encountered
 
 
 def truncation(pair: TaskPair) -> Cause | None:
-    """Prompts that were cut in one run and not in the other."""
+    """Prompts that were truncated in one run and not in the other."""
     counts = [_denominators(reopened) for reopened in pair.reopened]
     cut = [count.get("truncated", 0) for count in counts]
     if cut[0] == cut[1]:
@@ -320,7 +320,7 @@ def truncation(pair: TaskPair) -> Cause | None:
 
 
 def notes(pair: TaskPair) -> Cause | None:
-    """Oddities of prompts and answers that a model noted, such as a second BOS."""
+    """Peculiarities of prompts and answers that a model noted, such as a second BOS."""
     first, second = (_denominators(reopened).get("notes", {}) for reopened in pair.reopened)
     names = [name for name in {**first, **second} if first.get(name, 0) != second.get(name, 0)]
     if not names:
@@ -341,7 +341,7 @@ def _denominators(reopened: ReopenedTask) -> Mapping[str, Any]:
 
 
 def extraction(pair: TaskPair) -> Cause | None:
-    """Other filters between the text and the answer that is scored."""
+    """Different filters between the text and the scored answer."""
     steps = [
         _scoring(reopened)["filters"].get(score.filter)
         for reopened, score in zip(pair.reopened, pair.scores, strict=True)
@@ -355,7 +355,7 @@ def extraction(pair: TaskPair) -> Cause | None:
 
 
 def _extraction_differences(pair: TaskPair) -> list[str]:
-    """Documents whose texts are the same while the answers found in them are not."""
+    """Documents with the same texts but different extracted answers."""
     if pair.first.result is None or pair.second.result is None:
         return []
     read = [
@@ -375,7 +375,7 @@ def _extraction_differences(pair: TaskPair) -> list[str]:
 
 
 def normalisation(pair: TaskPair) -> Cause | None:
-    """Another metric, or the same one with other settings."""
+    """A different metric, or the same metric with different settings."""
     first, second = (_rule(reopened, score.metric) for reopened, score in zip(pair.reopened, pair.scores, strict=True))
     names = [name for name in {**first, **second} if first.get(name) != second.get(name)]
     if not names:
@@ -394,7 +394,7 @@ def normalisation(pair: TaskPair) -> Cause | None:
 
 
 def _rule(reopened: ReopenedTask, metric: str) -> dict[str, Any]:
-    """A metric with its settings; what a task leaves open is as the metric itself has it."""
+    """A metric with its settings; settings that a task leaves open have the metric's defaults."""
     scoring = _scoring(reopened)
     usual = {"aggregation": metric_definition(metric).aggregation} if metric in METRICS else {}
     return {"metric": metric, "code": scoring["process"], **usual, **scoring["metrics"].get(metric, {})}
@@ -417,10 +417,10 @@ def _metric_description(metric: str) -> str:
 
 
 def _counterfactual(pair: TaskPair, by_filter: bool) -> tuple[float | None, list[str]]:
-    """Each run's answers scored the other's way; the points that this makes of the second score."""
+    """Each run's answers scored under the other's rules; also the points by which this changes the second score."""
     lines, points = [], None
     if len({reopened.scoring.scorer for reopened in pair.reopened if reopened.scoring is not None}) != 1:
-        return None, []  # other shapes of question: the one's metrics cannot read the other's answers
+        return None, []  # different output types: one run's metrics cannot read the other's answers
     for own, other in ((1, 0), (0, 1)):
         reopened, model_reopened, score = pair.reopened[own], pair.reopened[other], pair.scores[other]
         metric = (reopened if by_filter else model_reopened).metric(pair.scores[own if by_filter else other].metric)
@@ -440,7 +440,7 @@ def _counterfactual(pair: TaskPair, by_filter: bool) -> tuple[float | None, list
 
 
 def environment(pair: TaskPair) -> Cause | None:
-    """Other versions of packages, another machine or engine."""
+    """Different package versions, machine or engine."""
     first, second = (_environment(reopened) for reopened in pair.reopened)
     names = [name for name in first if name in second and first[name] != second[name]]
     lines = tuple(f"{name}: {_versus(first[name], second[name])}" for name in names)
@@ -456,7 +456,7 @@ def _environment(reopened: ReopenedTask) -> dict[str, Any]:
 
 
 def record(pair: TaskPair) -> Cause | None:
-    """Recorded numbers that the same answers do not give any more."""
+    """Recorded numbers that the same answers no longer produce."""
     lines, points = [], 0.0
     for sign, reopened, score in zip((1, -1), pair.reopened, pair.scores, strict=True):
         today = _value(reopened.result, score)
@@ -487,6 +487,6 @@ FINDERS: tuple[Callable[[TaskPair], Cause | None], ...] = (
 
 
 def find_causes(pair: TaskPair) -> list[Cause]:
-    """Everything that differs, in the order in which it acts."""
+    """All causes, in the order in which they act."""
     found: Iterable[Cause | None] = (find(pair) for find in FINDERS)
     return [cause for cause in found if cause is not None]

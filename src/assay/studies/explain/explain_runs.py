@@ -67,15 +67,15 @@ def explain(
         store: holds both.
         runs: their names.
         listener: receives the events.
-        tasks: a task of the first and one of the second; every task that both have when None.
-        metrics: the metric of each to compare; the first that each reports when None.
+        tasks: a task of the first and one of the second; None for every task that both have.
+        metrics: the metric of each to compare; None for the first that each reports.
         shows_tokens: whether to open the models' tokenizers and compare tokens.
         given: task objects, for runs of task objects.
     """
     first, second = (store.runs.get(run) for run in runs)
     pairs = _pairs(first, second, tasks)
     sides = [reopen_tasks(store, first, [one for one, _ in pairs], listener, given)]
-    # A run compared with itself, or with another task of itself, is reopened once more: it is the rare case.
+    # A run compared with itself, or with another task of itself, is reopened twice: a rare case.
     sides.append(reopen_tasks(store, second, [two for _, two in pairs], listener, given))
     access = ModelAccess(store, listener) if shows_tokens else None
     found = [_explained(_pair(sides[0][one], sides[1][two], metrics), access) for one, two in pairs]
@@ -83,7 +83,7 @@ def explain(
 
 
 def _model(record: RunRecord) -> str:
-    """What the user called the model."""
+    """The user's name for the model."""
     arguments = record.spec.get("model_args", {})
     return " ".join(filter(None, (record.spec.get("model", record.model), arguments.get("pretrained"))))
 
@@ -123,7 +123,7 @@ def _pair(first: ReopenedTask, second: ReopenedTask, metrics: tuple[str, str] | 
 
 
 def _score(reopened: ReopenedTask, metric: str | None) -> Score:
-    """The number to compare: as recorded, or as the answers give it for a run without a record of it."""
+    """The number to compare: as recorded, or computed from the answers if it was not recorded."""
     scores = reopened.recorded_scores() or reopened.scores()
     if metric is None:
         return scores[0] if scores else Score(reopened.name, "", "", _NO_ESTIMATE)
@@ -165,7 +165,7 @@ def _explained(pair: TaskPair, access: ModelAccess | None) -> TaskExplanation:
 
 
 def _inserted(causes: list[Cause], cause: Cause | None) -> list[Cause]:
-    """The tokens' cause, behind the prompts and before what the model met."""
+    """Inserts the cause about tokens, after prompts and before what the model encountered."""
     if cause is None:
         return causes
     earlier = (kinds.MODEL, kinds.DATASET, kinds.DEFINITION, kinds.EXAMPLES, kinds.PROMPTS)
@@ -183,7 +183,7 @@ def _remarks(pair: TaskPair) -> list[str]:
 
 
 def _relevant_causes(pair: TaskPair, causes: list[Cause]) -> tuple[list[Cause], list[str]]:
-    """The causes that can act; an environment cannot where both runs have the very same answers."""
+    """The causes that can have an effect; the environment cannot if both runs share their answers."""
     is_shared = pair.has_same_requests and pair.first.record.fingerprint.digest == pair.second.record.fingerprint.digest
     idle = [cause for cause in causes if cause.kind == kinds.ENVIRONMENT and is_shared]
     remarks = [f"{cause.text}, but share their answers: {'; '.join(cause.evidence)}" for cause in idle]
@@ -191,7 +191,7 @@ def _relevant_causes(pair: TaskPair, causes: list[Cause]) -> tuple[list[Cause], 
 
 
 def _with_remainder(causes: list[Cause], difference: float | None) -> tuple[list[Cause], float | None]:
-    """The causes with the rest of the difference given to the one kind whose share is not known; else the rest."""
+    """The causes, with the remaining difference assigned to the only kind of unknown share; else the remainder."""
     if difference is None:
         return causes, None
     open_ones = [cause for cause in causes if cause.points is None and cause.kind in _FAMILIES]

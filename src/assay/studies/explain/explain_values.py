@@ -1,4 +1,4 @@
-"""Why two numbers differ, as values: the two scores, and what was found different between the runs behind them."""
+"""Values of an explanation: two scores, and the differences found between the runs behind them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ EXTRACTION, NORMALISATION, ENVIRONMENT, RECORD = "extraction", "normalisation", 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One thing that differs.
+    """One cause of a difference.
 
     Attributes:
-        kind: what it is about, see above.
+        kind: its kind, see above.
         text: what differs, in one sentence.
         evidence: lines that show it.
-        points: how much of the difference it makes, as the second score less the first; None where that is not known.
-        name: what to call it in a sentence; empty for the usual word of its kind.
+        points: its contribution to the difference, second score minus first; None if unknown.
+        name: its name in a sentence; empty for the usual word of its kind.
     """
 
     kind: str
@@ -33,16 +33,16 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class TaskExplanation:
-    """Two scores and what is between them.
+    """Two scores and the causes of their difference.
 
     Attributes:
         first: the first run's score.
         second: the second run's.
-        difference: second less first; None where one of them is missing.
-        common: documents that both scored; None where they cannot be compared.
+        difference: second minus first; None if either is missing.
+        common: documents that both scored; None if they cannot be compared.
         better: of these, how many have a higher value in the second run.
         worse: how many have a lower one.
-        causes: everything that differs, in the order in which it acts.
+        causes: all causes, in the order in which they act.
         remarks: what could not be compared, and why.
         conclusion: the largest cause in one sentence.
     """

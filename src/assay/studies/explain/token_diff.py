@@ -1,4 +1,4 @@
-"""Compares two requests token by token: the first difference, and whether BOS comes once, twice or never.
+"""Compares two requests token by token: the first difference, and whether BOS occurs once, twice or never.
 
 Takes a pair of tasks and opens both models for their tokenizers; no weights are loaded.
 """
@@ -23,7 +23,7 @@ _SHOWN = 4
 
 
 class ModelAccess(NamedTuple):
-    """What opening a recorded model needs: the store with the trained models, and a listener."""
+    """Dependencies for opening a recorded model: the store with the trained models, and a listener."""
 
     store: Store
     listener: Listener
@@ -51,7 +51,7 @@ def token_cause(pair: TaskPair, access: ModelAccess) -> tuple[Cause | None, str]
 
 
 def token_lines(first: TokenView, second: TokenView) -> list[str]:
-    """What two views of a request do not share; nothing where they are the same tokens."""
+    """The differences between two views of a request; empty if the tokens are the same."""
     return [*_bos_lines(first, second), *_parting(first, second)]
 
 
@@ -70,7 +70,7 @@ def _ids(view: TokenView) -> tuple[int, ...]:
 
 
 def _bos_lines(first: TokenView, second: TokenView) -> list[str]:
-    """A token that one sequence has before the whole of the other: most often a BOS, missing or doubled."""
+    """A token that one sequence has in front of the entire other one: most often a BOS, missing or doubled."""
     one, two = _ids(first), _ids(second)
     for name, longer, shorter in (("first", one, two), ("second", two, one)):
         if longer[1:] == shorter and longer:

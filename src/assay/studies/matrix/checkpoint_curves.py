@@ -1,6 +1,6 @@
 """Scores of checkpoints over training steps, as SVG: a line with its interval per training run, one figure per task.
 
-Lines differ in colour (Okabe and Ito's, for any colour vision) and in their dashes.
+Lines differ in colour (Okabe and Ito's colour-blind safe palette) and in their dashes.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from assay.studies.matrix.matrix_values import Matrix, MatrixColumn
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _DASHES = ("", "7 3", "2 3", "9 3 2 3")
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 340, 70, 20, 40, 70
-# Steps, and scores that are not shares, that lie further apart than this factor are shown on a logarithmic scale.
+# Steps, and scores that are not shares, that differ by more than this factor are shown on a logarithmic scale.
 _FAR = 50.0
 _TICKS = 5
-# Numbers that differ by less are meant to be equal. What a logarithmic scale of scores has beyond its ends.
+# Factor below which numbers count as equal; margin of a logarithmic scale of scores beyond its ends.
 _ROUNDING, _LOG_ROOM = 1 + 1e-9, 1.15
-# Names of lines in a row below the picture, and the height of a row.
+# Legend entries per row below the figure, and the height of a row.
 _KEYS, _KEY_HEIGHT = 3, 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """An axis: its two ends, and whether equal lengths are equal factors."""
+    """An axis: its two ends, and whether it is logarithmic."""
 
     low: float
     high: float
     is_log: bool
 
     def share(self, value: float) -> float:
-        """Where a value lies between the ends, from 0 to 1; what lies outside is at an end."""
+        """Position of a value between the ends, from 0 to 1; a value below the lower end is placed there."""
         low, high, place = (self._length(number) for number in (self.low, self.high, max(value, self.low)))
         return (place - low) / (high - low) if high > low else 0.5
 
@@ -54,7 +54,7 @@ class _Scale:
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten, as many as there is room for."""
+    """Multiples of 1, 2 or 5 times a power of ten, as many as fit."""
     least = (high - low) / _TICKS
     unit = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
     step = next(size * unit for size in (1, 2, 5, 10) if size * unit * _ROUNDING >= least)
@@ -65,7 +65,7 @@ def _round_numbers(low: float, high: float) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Where values lie on the picture."""
+    """Positions of values on the figure."""
 
     steps: _Scale
     scores: _Scale
@@ -81,7 +81,7 @@ Points = list[tuple[float, Estimate]]
 
 
 def curves(matrix: Matrix) -> dict[str, str]:
-    """Column → figure, for every column that has two checkpoints of one training run or more."""
+    """Column → figure, for every column with two or more checkpoints of one training run."""
     found = {}
     for column in matrix.columns:
         series = {name: points for name, points in _series(matrix, column).items() if len(points) > 1}
@@ -121,7 +121,7 @@ def _frame(column: MatrixColumn, lines: Sequence[Points]) -> _Frame:
     ends += [column.baseline] if column.baseline is not None else []
     values = [estimate.value or 0.0 for line in lines for _, estimate in line]
     if not column.is_share and _are_far(values):
-        # A wide interval may reach below zero, for which there is no place: the lowest score is the lower end.
+        # A wide interval may reach below zero, which a logarithmic axis cannot show: ends far below are left out.
         low = min([end for end in ends if end >= min(values) / _FAR])
         scores = _Scale(low / _LOG_ROOM, max(ends) * _LOG_ROOM, True)
     else:

@@ -1,6 +1,6 @@
-"""Which metric a column of a matrix shows, where models may have different ones of a task. Pure.
+"""Which metric a column of a matrix shows, when models may have different metrics for a task. Pure.
 
-In: every score that models have. Out: the scores to show, and the reason where a model has none of them.
+In: every score of every model. Out: the scores to show, and the reason if a model has none of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MetricAndFilter = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ShownScores:
-    """What a matrix shows of the scores that there are."""
+    """The scores that a matrix shows."""
 
     cells: tuple[MatrixCell, ...]
     gaps: tuple[MissingCell, ...]
@@ -29,9 +29,9 @@ def shown_cells(tasks: Sequence[str], scores: Sequence[MatrixCell], requested: S
     """The scores that the matrix shows, task by task.
 
     Args:
-        tasks: in the order to show them.
-        scores: every score of every model, in the order of the task's metrics; one without a finite value too.
-        requested: metrics to show, the first one that a task has; without any, the metric that most models have.
+        tasks: the tasks, in display order.
+        scores: every score of every model, in the order of the task's metrics, including non-finite values.
+        requested: metrics to show, the first one that a task has; if empty, the metric that most models have.
     """
     cells: list[MatrixCell] = []
     gaps: list[MissingCell] = []
@@ -59,9 +59,9 @@ def shown_cells(tasks: Sequence[str], scores: Sequence[MatrixCell], requested: S
 
 
 def choose_metrics(models: Sequence[Sequence[MetricAndFilter]], requested: Sequence[str]) -> list[MetricAndFilter]:
-    """The metrics to show of a task, so that every model has one of them; of the requested ones alone, if it has any.
+    """The metrics to show of a task, so that every model has one of them; only requested ones, if there are any.
 
-    First the one that most models have, then the one that most of the others have, and so on; of equals, the first in
+    First the one that most models have, then the one that most of the others have, and so on; ties go to the first in
     the models' lists. A metric requested earlier comes first, however many models have it.
 
     Args:
@@ -109,7 +109,7 @@ def _other_metric_reason(own: Sequence[MatrixCell], metric_keys: Sequence[Metric
 def _notices(
     task: str, models: Sequence[Sequence[MatrixCell]], metric_keys: Sequence[MetricAndFilter], requested: Sequence[str]
 ) -> Iterator[str]:
-    """Says so where the task's first metric is not shown because some models cannot report it."""
+    """A notice if the task's first metric is not shown because some models cannot report it."""
     if not metric_keys or any(metric in requested for metric, _ in metric_keys):
         return
     passed = [
@@ -124,7 +124,7 @@ def _notices(
 
 
 def _partial_group_notices(task: str, cells: Sequence[MatrixCell]) -> Iterator[str]:
-    """Says so where a group's score is the mean of some of its tasks."""
+    """A notice if a group's score is the mean of only some of its tasks."""
     models: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for cell in cells:
         if cell.part:

@@ -39,13 +39,13 @@ from assay.studies.paired.several_models import named_notices, random_accuracy, 
 from assay.tasks.selection import Selection, Wanted
 
 _SEED = 1234
-# Metrics that picking at random scores by the number of choices.
+# Metrics whose value under random guessing follows from the number of choices.
 _ACCURACIES = frozenset({"exact_match", *(method.metric for method in METHODS.values())})
 
 
 @dataclass(frozen=True, slots=True)
 class _MatrixUnit:
-    """What has a column: a task, or a group that reports a score. With its tasks by their names in the run."""
+    """A unit with a column: a task, or a group that reports a score; with the names of its tasks in the run."""
 
     name: str
     tasks: tuple[str, ...]
@@ -54,7 +54,7 @@ class _MatrixUnit:
 
 @dataclass(frozen=True, slots=True)
 class _MatrixRow:
-    """What became of one model."""
+    """The cells, gaps, runs and notices of one model."""
 
     cells: tuple[MatrixCell, ...] = ()
     gaps: tuple[MissingCell, ...] = ()
@@ -72,13 +72,13 @@ def fill_matrix(
     """Runs every model over all tasks, one model after the other.
 
     Args:
-        subjects: the models.
+        evaluated_models: the models.
         tasks: names or task objects.
-        metrics: metrics to show, the first that a task has; where it has none, the one that most models have.
+        metrics: metrics to show, the first that a task has; if it has none, the one that most models have.
         store: open store.
         listener: receives the events.
     """
-    # Faults of tasks concern all models alike: they are raised before any model is opened.
+    # Faults of tasks concern all models: they are raised before any model is opened.
     shared = SharedTasks()
     selections = [shared.select(item.spec, tasks) for item in evaluated_models]
     check_tasks(selections[0].tasks, evaluated_models[0].spec.options)
@@ -123,7 +123,7 @@ def _joined(notices: Iterable[str]) -> list[str]:
 
 
 def _check_metrics(metrics: Sequence[str], tasks: Sequence[Task]) -> None:
-    """A metric that no task has is most likely misspelt. Code that scores by itself may give any name."""
+    """Rejects a metric that no task has, most likely misspelt. A task's own scoring may return any name."""
     if any(task.scoring.process is not None for task in tasks):
         return
     known = list(dict.fromkeys(spec.name for task in tasks for spec in task.scoring.metrics))
@@ -135,7 +135,7 @@ def _check_metrics(metrics: Sequence[str], tasks: Sequence[Task]) -> None:
 
 
 def _units(selection: Selection) -> list[_MatrixUnit]:
-    """Groups that report a score and are in no other such group, and tasks that are in none, in order."""
+    """Groups that report a score and are in no other such group, and tasks that are in no group, in order."""
     by_name = {group.name: group for group in selection.groups}
     inner = {member for group in selection.groups for member in group.members}
     order = {task.card.name: place for place, task in enumerate(selection.tasks)}
@@ -163,7 +163,7 @@ def _below(name: str, groups: Mapping[str, GroupSpec]) -> Iterator[_MatrixUnit]:
 def _row(
     evaluated_model: EvaluatedModel, selection: Selection, units: Sequence[_MatrixUnit], session: Session
 ) -> _MatrixRow:
-    """Runs one model. Whatever goes wrong with it is the reason of its gaps; store and data are not its fault."""
+    """Runs one model. Any error of the model becomes the reason of its gaps; errors of store and data are raised."""
     try:
         model = evaluated_model.model or opened_model(evaluated_model.spec, session.listener, session.store)
         try:
@@ -178,7 +178,7 @@ def _row(
     except UserError as error:
         reason = "; ".join(str(fault) for fault in error.faults)
         return _MatrixRow(gaps=tuple(MissingCell(evaluated_model.label, unit.name, reason) for unit in units))
-    except Exception as error:  # a plugin or a device may raise anything, and the other models still have their turn
+    except Exception as error:  # a plugin or a device may raise anything, and the other models must still run
         reason = f"{type(error).__name__}: {error}"
         return _MatrixRow(gaps=tuple(MissingCell(evaluated_model.label, unit.name, reason) for unit in units))
     found = [item for unit in units for item in _cells(evaluated_model.label, unit, result, unsupported)]
@@ -193,7 +193,7 @@ def _row(
 def _fitted_row(
     evaluated_model: EvaluatedModel, selection: Selection, units: Sequence[_MatrixUnit], session: Session
 ) -> _MatrixRow:
-    """Trains the model, for every column by itself or once for all, and runs what came of it."""
+    """Trains the model, separately for every column or once for all, and evaluates the result."""
     groups = [units] if evaluated_model.fits_together else [[unit] for unit in units]
     rows = [_trained(evaluated_model, selection, group, session) for group in groups]
     return _MatrixRow(
@@ -204,7 +204,7 @@ def _fitted_row(
 def _trained(
     evaluated_model: EvaluatedModel, selection: Selection, units: Sequence[_MatrixUnit], session: Session
 ) -> _MatrixRow:
-    """One training, and the cells that it is for. What cannot be learnt leaves them empty, with the reason."""
+    """Trains once and fills the cells of these units. If training is impossible they stay empty, with the reason."""
     assert evaluated_model.fit is not None
     names = {name for unit in units for name in unit.tasks}
     tasks = tuple(task for task in selection.tasks if task.card.name in names)
@@ -229,7 +229,7 @@ def _trained(
 
 
 def _evaluated_run(tasks: Sequence[Task], model: Model, session: Session, is_whole: bool) -> RunResult:
-    """The run over the tasks that a model supports; its record names these alone."""
+    """The run over the tasks that a model supports; its record names only these."""
     if not is_whole:
         spec, names = session.spec, tuple(task.card.name for task in tasks)
         chosen = spec.samples and {name: spec.samples[name] for name in names if name in spec.samples}
@@ -311,7 +311,7 @@ def _cell(label: str, unit: _MatrixUnit, metric: MetricResult, leaves: Sequence[
 
 
 def _leaves_with_metric(leaves: Sequence[TaskResult], metric: MetricResult) -> list[TaskResult]:
-    """The tasks of a group that its score is the mean of: those that have the metric. A task by itself has it."""
+    """The tasks of a group that its score averages: those that have the metric; a single task has it."""
     if len(leaves) == 1:
         return list(leaves)
     way = metric.metric, metric.filter
@@ -320,12 +320,12 @@ def _leaves_with_metric(leaves: Sequence[TaskResult], metric: MetricResult) -> l
 
 
 def _counts_by_size(metric: MetricResult, group: GroupSpec | None) -> bool:
-    """Whether a score is that of all documents together: so is a task's, and a group's that weighs tasks by size."""
+    """Whether a score pools all documents: that of a task, or of a group that weights tasks by size."""
     return group is None or any(spec.weight_by_size for spec in group.metrics if spec.metric == metric.metric)
 
 
 def _values(leaves: Sequence[TaskResult], metric: MetricResult, group: GroupSpec | None) -> dict[str, float]:
-    """Document → value where the score is their mean; nothing otherwise."""
+    """Document → value if the score is their mean; empty otherwise."""
     names = _names(leaves)
     values = {
         f"{names[leaf.name]}#{sample.document_id}": sample.values[metric.metric]
@@ -343,7 +343,7 @@ def _values(leaves: Sequence[TaskResult], metric: MetricResult, group: GroupSpec
 
 
 def _names(leaves: Sequence[TaskResult]) -> dict[str, str]:
-    """Task → what its documents are named by: its family, so that they have one name in all variants.
+    """Task → prefix of its document names: its family, so that they have one name in all variants.
 
     A group may hold several variants of one task, whose documents must be distinguished.
     """
@@ -353,9 +353,9 @@ def _names(leaves: Sequence[TaskResult]) -> dict[str, str]:
 
 
 def _clusters(leaves: Sequence[TaskResult], documents: Iterable[str]) -> tuple[str, ...] | None:
-    """The cluster of every document, each family's for themselves; None without clusters.
+    """The cluster of every document, separate for each family; None without clusters.
 
-    In a column with several ways of asking one task, a document and its likes are one cluster.
+    In a column with several variants of one task, the variants of a document form one cluster.
     """
     names, known = _names(leaves), {}
     for leaf in leaves:
@@ -368,7 +368,7 @@ def _clusters(leaves: Sequence[TaskResult], documents: Iterable[str]) -> tuple[s
 
 
 def _baseline(leaves: Sequence[TaskResult], metric: MetricResult, group: GroupSpec | None) -> float | None:
-    """What picking at random would score on the documents that count, from the choices of each; None without."""
+    """Accuracy of random guessing on the documents that count, from their numbers of choices; None without choices."""
     if metric.metric not in _ACCURACIES:
         return None
     found = [_chance(leaf, metric) for leaf in leaves]
@@ -386,5 +386,5 @@ def _chance(leaf: TaskResult, metric: MetricResult) -> tuple[float | None, int]:
     if not instances or not all(instance.choices for instance in instances):
         return None, len(instances)
     if not all(isinstance(place, int) for instance in instances for place in instance.gold_indices):
-        return None, len(instances)  # a text that is to be written is at no place among the choices
+        return None, len(instances)  # a text to be generated has no index among the choices
     return random_accuracy((instance.gold_indices, len(instance.choices)) for instance in instances), len(instances)

@@ -1,7 +1,7 @@
-"""What the cells of a matrix say: columns, averages, win rates, shared ranks, correlations. Pure.
+"""Analysis of the cells of a matrix: columns, averages, win rates, shared ranks, correlations. Pure.
 
-Like is compared with like: a column is one metric of one task after one pipeline, and what counts in it was asked about
-the same documents. A task whose models have several metrics has several columns, one of which averages count.
+Only comparable scores are compared: a column is one metric of one task after one pipeline, over cells evaluated on
+the same documents. A task whose models have several metrics has several columns, one of which counts in averages.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from assay.studies.paired.several_models import EntryFactory, to_comparison
 from assay.studies.paired.verdicts import rank_systems, with_verdicts
 
 Cells = dict[tuple[str, Key], MatrixCell]
-# Between more columns, or models, no one reads a table of correlations; those of a thousand take many minutes.
+# A larger table of correlations is unreadable, and one of a thousand columns or models takes many minutes.
 MAX_CORRELATED = 100
-# Scores between 0 and 1 are not shares where the metric runs from −1 or to 100.
+# Metrics with a range from −1 or to 100, whose scores are not shares even if between 0 and 1.
 _OTHER_SCALES = frozenset({"mcc", "cohen_kappa", "bleu", "chrf", "chrf++", "ter"})
 
 
@@ -54,13 +54,13 @@ def make_matrix(
     """The whole matrix from its cells.
 
     Args:
-        models: short names, in the order to show them.
-        tasks: names of tasks and groups, in the order to show them.
+        models: short names, in display order.
+        tasks: names of tasks and groups, in display order.
         cells: every score to show, one per model, task, metric and pipeline.
         gaps: every model and task without one.
         runs: the models' runs.
         notices: further information for the reader.
-        seed: of the sign flips.
+        seed: seed of the sign flips.
     """
     columns = [column for task in tasks for column in _columns(task, [cell for cell in cells if cell.task == task])]
     places = {column.key: place for place, column in enumerate(columns)}
@@ -87,7 +87,7 @@ def make_matrix(
 
 
 def _columns(task: str, cells: Sequence[MatrixCell]) -> list[MatrixColumn]:
-    """The columns of a task, one per metric and pipeline: that of most models first, which averages count."""
+    """The columns of a task, one per metric and pipeline: that of most models first, which counts in averages."""
     by_key: dict[Key, list[MatrixCell]] = {}
     for cell in cells:
         by_key.setdefault(cell.key, []).append(cell)
@@ -139,7 +139,7 @@ def _excluded_notices(
 
 
 def _oriented(column: MatrixColumn, cells: Cells) -> dict[str, float]:
-    """Model → score, turned so that more is better."""
+    """Model → score, negated if lower is better."""
     sign = -1.0 if column.higher_is_better is False else 1.0
     own = {cell.model: cell.estimate.value for cell in cells.values() if cell.key == column.key}
     return {model: sign * value for model, value in own.items() if value is not None}
@@ -149,7 +149,7 @@ def _oriented(column: MatrixColumn, cells: Cells) -> dict[str, float]:
 
 
 def _common(models: Sequence[str], columns: Sequence[MatrixColumn], cells: Cells) -> list[MatrixColumn]:
-    """The shares that all models have; a model without any score at all takes none from the others."""
+    """The share columns that all models have; a model without any score is ignored."""
     some = [model for model in models if any((model, column.key) in cells for column in columns)]
     shares = [column for column in columns if column.is_share]
     return [column for column in shares if all((model, column.key) in cells for model in some)]
@@ -189,7 +189,7 @@ def _average(values: Mapping[str, float]) -> Average:
 
 
 def _rankings(models: Sequence[str], columns: Sequence[MatrixColumn], cells: Cells, seed: int) -> tuple[Ranking, ...]:
-    """Per column whose models can all be compared; and over all columns that are shares, where there are several."""
+    """Rankings per column whose models can all be compared, and over all share columns if there are several."""
     options = CompareOptions(seed=seed)
     found, shares = [], []
     numbers: dict[str, int] = {}
@@ -197,7 +197,7 @@ def _rankings(models: Sequence[str], columns: Sequence[MatrixColumn], cells: Cel
         own = {model: cells[model, column.key] for model in models if (model, column.key) in cells}
         compared = _compare_models(own, column, options, numbers)
         shares += [compared] if column.is_share and column.is_main else []
-        # Two models without a test would look as if the data could not tell them apart.
+        # Two models without a test would look statistically indistinguishable.
         if compared and len(compared) == math.comb(len(own), 2) and column.higher_is_better is not None:
             pairs = with_verdicts(with_adjusted_intervals(compared, options), options)
             scores = {model: cell.estimate for model, cell in own.items()}
@@ -218,7 +218,7 @@ def _ranking(task: str | None, places: Sequence[RankedSystem], comparisons: Sequ
 def _compare_models(
     cells: Mapping[str, MatrixCell], column: MatrixColumn, options: CompareOptions, numbers: dict[str, int]
 ) -> list[PairedComparison]:
-    """Every two models of a column, as `assay compare` tests runs."""
+    """All pairs of models of a column, tested as by `assay compare`."""
     pairing = EntryFactory(column.name, column.metric, column.filter, numbers)
     entries = {model: pairing.entry(model, cell.documents, cell.values, cell.clusters) for model, cell in cells.items()}
     matches = [match_documents(entries[one], entries[other]) for one, other in combinations(cells, 2)]
@@ -233,7 +233,7 @@ def _overall(
     cells: Cells,
     options: CompareOptions,
 ) -> Ranking | None:
-    """Models over all tasks, each counted once; only those that have every task can be compared fairly."""
+    """Ranking over all tasks, each counted once; only models with a score on every task can be compared fairly."""
     whole = [model for model in models if all((model, column.key) in cells for column in columns)]
     if len(whole) < 2 or len(columns) < 2:
         return None
@@ -261,7 +261,7 @@ def _mean_estimate(cells: Sequence[MatrixCell]) -> Estimate:
 
 
 def _task_links(columns: Sequence[MatrixColumn], cells: Cells) -> tuple[CorrelationPair, ...]:
-    """Between every two columns, over the models that both have."""
+    """Correlations between all pairs of columns, over the models that both have."""
     return _links({column.label: _oriented(column, cells) for column in _directed(columns)})
 
 
@@ -270,7 +270,7 @@ def _directed(columns: Sequence[MatrixColumn]) -> list[MatrixColumn]:
 
 
 def _model_links(models: Sequence[str], columns: Sequence[MatrixColumn], cells: Cells) -> tuple[CorrelationPair, ...]:
-    """Between every two models, over the tasks whose scores are shares; others have no common scale."""
+    """Correlations between all pairs of models, over tasks whose scores are shares; others have no common scale."""
     scores: dict[str, dict[str, float]] = {}
     for model in models:
         known = {column.label: cells.get((model, column.key)) for column in columns if column.is_share}
@@ -285,7 +285,7 @@ def _uncorrelated_notices(models: Sequence[str], columns: Sequence[MatrixColumn]
 
 
 def _links(scores: Mapping[str, dict[str, float]]) -> tuple[CorrelationPair, ...]:
-    """Between every two, with Holm's correction over all, for each coefficient; none where there are too many."""
+    """Correlations of all pairs, with Holm's correction per coefficient; empty if there are too many pairs."""
     if len(scores) > MAX_CORRELATED:
         return ()
     links = [_link(one, other, scores[one], scores[other]) for one, other in combinations(scores, 2)]

@@ -28,7 +28,7 @@ MATRIX_FORMATS = ReportFormats(
 
 
 def show_matrix(matrix: Matrix, form: str, output_path: str | None) -> int:
-    """Prints a matrix and writes its files; gives the exit code, 3 where requests failed or cells are empty.
+    """Prints a matrix and writes its files; returns the exit code, 3 if requests failed or cells are empty.
 
     Args:
         matrix: the matrix.
@@ -48,7 +48,7 @@ def show_matrix(matrix: Matrix, form: str, output_path: str | None) -> int:
 
 
 def _written_curves(matrix: Matrix, output_path: str | Path) -> WrittenFiles:
-    """Curves go into a folder; where one file is named, there are none."""
+    """Writes curves into a folder; none if the path names a single file."""
     if names_file(output_path, MATRIX_FORMATS.suffixes):
         return WrittenFiles()
     return write_each(_curve_files(matrix, Path(output_path).expanduser()))

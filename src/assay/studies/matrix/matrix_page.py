@@ -1,6 +1,6 @@
 """A matrix as one HTML file: heat maps, tables and curves, no scripts, nothing loaded from elsewhere.
 
-Shades follow cividis, and blue over white to orange, which people with any colour vision can tell apart; every number
+Shades follow cividis, and blue over white to orange, which are colour-blind safe; every number
 is also written out, in black or white, whichever is easier to read on its shade.
 """
 
@@ -45,7 +45,7 @@ figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
   th { max-width: 7.5rem; }
 }
 """
-# After these a long name may be broken.
+# Characters after which a long name may be broken.
 _BREAKS = re.compile(r"([_/@.:-]+)(?=.)")
 
 
@@ -100,7 +100,7 @@ def _table(table: HeatTable) -> str:
 
 
 def _shading(table: HeatTable, index: int) -> tuple[Sequence[str], Sequence[str]]:
-    """The colours of a row and what a pointer shows; empty for a plain table."""
+    """The colours and tooltips of a row; empty for a plain table."""
     if not table.shades:
         return (), ()
     scale = _DIVERGING if table.is_diverging else _SEQUENTIAL
@@ -131,13 +131,13 @@ def _is_number(text: str) -> bool:
 def style(shade: float, scale: Sequence[Colour]) -> str:
     """Background and text colour of a shade from 0 to 1."""
     red, green, blue = mixed(shade, scale)
-    # At this luminance black and white are equally far; either has a contrast of 4.5 or more on its side of it.
+    # At this luminance black and white have equal contrast; each has 4.5 or more on its side of it.
     text = "#000" if luminance((red, green, blue)) > 0.179 else "#fff"
     return f"background:#{red:02x}{green:02x}{blue:02x};color:{text}"
 
 
 def mixed(shade: float, scale: Sequence[Colour]) -> Colour:
-    """The colour at a place of a scale, between its two nearest marks."""
+    """The colour at a position of a scale, interpolated between its two nearest marks."""
     index = max(0.0, min(1.0, shade)) * (len(scale) - 1)
     below = min(int(index), len(scale) - 2)
     rest = index - below
@@ -153,7 +153,7 @@ def luminance(colour: Colour) -> float:
 
 
 def _name(text: str) -> str:
-    """A name that may be broken at its joints, so that it neither widens a table nor is cut within a word."""
+    """A name that may be broken at its separators, so that it neither widens a table nor is split within a word."""
     return "<wbr/>".join(_text(part) for part in _BREAKS.sub("\\1\n", printable(text).replace("\n", " ")).split("\n"))
 
 

@@ -28,7 +28,7 @@ class HeatTable:
     Attributes:
         section: the table.
         shades: per row and column after the first, from 0 to 1; None for no shade. Empty for a plain table.
-        tips: per shade, what a pointer over it tells.
+        tips: the tooltip of each shade.
         is_diverging: whether the middle of the scale is neutral.
         legend: what the shades mean.
     """
@@ -101,7 +101,7 @@ def _tip(cell: MatrixCell, column: MatrixColumn) -> str:
 
 def _scores(matrix: Matrix) -> HeatTable:
     def show(cell: MatrixCell, column: MatrixColumn) -> tuple[str, float | None]:
-        # A scale from the lowest score of a task to its highest would mark a best one where models are tied.
+        # A scale from the lowest score of a task to its highest would mark a best model even if all are tied.
         return score_text(cell.estimate, column.is_share), cell.estimate.value if column.is_share else None
 
     headings, rows, shades, tips = _grid(matrix, matrix.columns, show)
@@ -133,7 +133,7 @@ def _splits(matrix: Matrix) -> Iterator[str]:
 
 
 def _failed_notes(matrix: Matrix) -> Iterator[str]:
-    """A line per cell with failed documents: how many, and the score with all of them wrong and right."""
+    """A line per cell with failed documents: how many, and the score with all of them wrong or right."""
     columns = {column.key: column for column in matrix.columns}
     for cell in matrix.cells:
         if cell.bounds is None:
@@ -189,7 +189,7 @@ def _correlations(what: str, names: Sequence[str], links: Sequence[CorrelationPa
         for link in links:
             pair = getattr(link, kind), getattr(link, f"{kind}_adjusted")
             found[link.first, link.second] = found[link.second, link.first] = pair
-        # Below three pairs nothing is known, and a table of dashes is of no use.
+        # Below three pairs there is no correlation, and a table of dashes is useless.
         if all(item.value is None for item, _ in found.values()):
             continue
         grid = [[found.get((one, other)) for other in order] for one in order]
@@ -311,7 +311,7 @@ def _cell_data(cell: MatrixCell) -> dict[str, Any]:
 
 
 def _counts(cell: MatrixCell) -> dict[str, int]:
-    """What became of the cell's documents; answers not found are those of its own pipeline."""
+    """The document counts of a cell; unparsed answers are those of its own pipeline."""
     known = cell.denominators
     if known is None:
         return {}
@@ -344,7 +344,7 @@ _SPECIAL = re.compile("[" + re.escape("".join(_LATEX)) + "]")
 
 
 def latex_escaped(text: str) -> str:
-    """A text that LaTeX sets as it is."""
+    """A text escaped for LaTeX."""
     return _SPECIAL.sub(lambda found: _LATEX[found.group()], printable(text).replace("\n", " "))
 
 

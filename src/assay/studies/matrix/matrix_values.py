@@ -13,23 +13,23 @@ from assay.stats.correlation import Correlation
 from assay.stats.ranking import Average, RankRange
 from assay.studies.paired.paired_values import Comparison
 
-# A task, a metric and the pipeline before it: what a number has to share with another to be compared with it.
+# A task, a metric and the pipeline before it: numbers are comparable only if these are equal.
 Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixColumn:
-    """One metric of a task, or of a group that reports a score of its own.
+    """One metric of a task, or of a group that reports its own score.
 
     Attributes:
-        name: the task's or the group's.
+        name: name of the task or group.
         metric: the metric of every score in the column.
         filter: the pipeline before it; `none` when the task names none.
-        higher_is_better: direction, or None when undefined.
-        baseline: accuracy of picking at random, from the number of choices of every document; None where the metric
+        higher_is_better: direction, or None if undefined.
+        baseline: accuracy of random guessing, from the number of choices of every document; None if the metric
             is not an accuracy or there are no choices.
-        is_share: whether the scores are shares from 0 to 1 and more is better, so that averages over tasks make sense.
-        is_main: whether averages count it: of a task's columns, the one that most models have.
+        is_share: whether the scores are shares from 0 to 1 and higher is better, so that averages make sense.
+        is_main: whether it counts in averages: of a task's columns, the one that most models have.
         is_split: whether the task has several columns, because its models have different metrics.
     """
 
@@ -44,12 +44,12 @@ class MatrixColumn:
 
     @property
     def key(self) -> Key:
-        """What its cells have in common."""
+        """The key that its cells have in common."""
         return self.name, self.metric, self.filter
 
     @property
     def title(self) -> str:
-        """Name and metric, and the pipeline where two columns may differ in nothing else."""
+        """Name and metric, and the pipeline if columns may differ in nothing else."""
         more = f", {self.filter}" if self.is_split and self.filter != "none" else ""
         return f"{self.name} ({self.metric}{more})"
 
@@ -65,16 +65,16 @@ class MatrixCell:
 
     Attributes:
         estimate: the score.
-        baseline: what picking at random scores on the documents that count; None where that is not defined.
-        asked: digest of the evaluated documents: two cells of one column are comparable where it is the same.
+        baseline: accuracy of random guessing on the documents that count; None if undefined.
+        asked: digest of the evaluated documents: cells of a column are comparable if it is the same.
         documents: the documents that count, as `task#id`, the task without its variant: columns of
-            the same documents have the same names. Empty where the metric is not a mean over documents.
+            the same documents have the same names. Empty if the metric is not a mean over documents.
         values: their values.
         clusters: the cluster of each; None without clusters.
-        denominators: what became of the documents.
-        bounds: the score with failed documents counted; None where none failed.
-        part: of a group's score, the tasks that it is the mean of, where others have no such metric; empty for all.
-        is_style: whether the part after `@` in the task's name is a style, chosen on purpose, and not a prompt.
+        denominators: the document counts.
+        bounds: the score with failed documents counted; None if none failed.
+        part: for a group's score, the tasks that it averages, if others lack the metric; empty for all tasks.
+        is_style: whether the part after `@` in the task's name is a style, chosen on purpose, rather than a prompt.
     """
 
     model: str
@@ -100,12 +100,12 @@ class MatrixCell:
 
     @property
     def relative(self) -> float | None:
-        """Improvement over picking at random, as a share of what that scores: (score − b) / b."""
+        """Relative improvement over random guessing: (score − b) / b."""
         return self._above(self.baseline)
 
     @property
     def bounded(self) -> float | None:
-        """The same as a share of what there is to gain: (score − b) / (1 − b); 1 is perfect."""
+        """Improvement as a share of the possible gain: (score − b) / (1 − b); 1 is perfect."""
         return None if self.baseline is None else self._above(1 - self.baseline)
 
     def _above(self, scale: float | None) -> float | None:
@@ -136,15 +136,15 @@ class ModelRun:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Models in order, as far as the data can tell them apart.
+    """Ranking of models, with ties if they are not separable.
 
     Attributes:
         task: the column's label; None for all tasks together.
-        ranks: model → the ranks that the data allows it; those of models that cannot be told apart overlap.
-        letters: model → letters; two models that share one cannot be told apart. All empty where too many were needed.
-        comparisons: every two models on the same documents.
-        random: over all tasks, variants taken as a random sample: `5 prompts of sst2`.
-        fixed: those for which alone the ranks hold.
+        ranks: model → its rank range; ranges of models that are not separable overlap.
+        letters: model → letters; two models that share a letter are not separable. All empty if too many are needed.
+        comparisons: all pairs of models on the same documents.
+        random: over all tasks, the variants treated as a random sample: `5 prompts of sst2`.
+        fixed: the variants to which alone the ranks apply.
     """
 
     task: str | None
@@ -157,15 +157,15 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A model over all tasks. Its averages are over the tasks that it has, which may be others than those of a rival.
+    """A model over all tasks. Its averages are over the tasks that it has, which may differ from another model's.
 
     Attributes:
         score: mean over the columns that are shares, each counted once.
         score_tasks: the labels of these columns.
         common: the same over the columns that all models have, for comparing models.
         relative: mean relative improvement over columns with a baseline.
-        bounded: the same of the bounded form.
-        win_rate: per column the share of the other models that it beats, a tie counting half; the mean over columns.
+        bounded: mean bounded improvement over the same columns.
+        win_rate: mean over columns of the share of the other models that it beats, ties counting half.
     """
 
     model: str
@@ -198,18 +198,18 @@ class CorrelationPair:
 
 @dataclass(frozen=True, slots=True)
 class Matrix(Tabular):
-    """Everything that a matrix found.
+    """Result of a matrix.
 
     Attributes:
         models: short names, in the order given.
         columns: tasks and groups, in the order of the run, each with one metric; several for a task whose models have
             no metric in common.
-        cells: every score, of the column with its task, metric and pipeline.
-        gaps: every model and task without one.
-        standings: per model, over all tasks.
+        cells: every score; it belongs to the column with its task, metric and pipeline.
+        gaps: every model and task without a score.
+        standings: the averages of each model over all tasks.
         common: labels of the columns that `Standing.common` is over: shares that all models have.
-        rankings: per column that has paired tests, and last over all of them.
-        task_correlations: between columns, over models; signs are turned so that agreement is positive.
+        rankings: one per column that has paired tests, and last one over all of them.
+        task_correlations: between columns, over models; signs are chosen so that agreement is positive.
         model_correlations: between models, over columns that are shares.
         runs: the run of each model that has one.
         steps: model → its step, for checkpoints of a training run.
@@ -250,12 +250,12 @@ class Matrix(Tabular):
         return next((cell for cell in own if metric in (None, cell.metric)), None)
 
     def at(self, model: str, column: MatrixColumn) -> MatrixCell | None:
-        """The cell of a model in a column; None where that is empty."""
+        """The cell of a model in a column; None if that is empty."""
         return next((cell for cell in self.cells if cell.model == model and cell.key == column.key), None)
 
     @property
     def tasks(self) -> int:
-        """How many tasks there are, each counted once however many columns it has."""
+        """Number of tasks, each counted once however many columns it has."""
         return sum(column.is_main for column in self.columns)
 
     @property

@@ -1,4 +1,4 @@
-"""The models of a matrix over all its tasks, and their ranks: tables of text that say over which tasks they are."""
+"""The models of a matrix over all its tasks, and their ranks: text tables that name the tasks they cover."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RANK_NOTE = (
 
 
 def score_text(estimate: Estimate, is_share: bool) -> str:
-    """A score with its standard error, in percent where it is a share."""
+    """A score with its standard error, in percent if it is a share."""
     shown: Callable[[float | None], str] = percent if is_share else format_number
     return shown(estimate.value) + (f" ± {shown(estimate.stderr)}" if estimate.stderr is not None else "")
 
@@ -29,7 +29,7 @@ def score_text(estimate: Estimate, is_share: bool) -> str:
 
 
 def standings(matrix: Matrix) -> Section:
-    """Every average beside the number of tasks that it is over; notes name these tasks. The longer side goes down."""
+    """Every average beside its number of tasks; notes name these tasks. The longer side goes downwards."""
     overall = next((ranking for ranking in matrix.rankings if ranking.task is None), None)
     columns = [("Model", [item.model for item in matrix.standings]), *_averages(matrix)]
     columns.append(("Rank", [rank_text(overall, item.model) for item in matrix.standings]))
@@ -46,7 +46,7 @@ def standings(matrix: Matrix) -> Section:
 
 
 def _averages(matrix: Matrix) -> Iterator[tuple[str, list[str]]]:
-    """Heading and texts of every column; the mean over common tasks where models have different ones."""
+    """Heading and texts of every column; the mean over common tasks if models have different ones."""
 
     def counts(tasks: Callable[[Standing], Sequence[str]]) -> tuple[str, list[str]]:
         return "over tasks", [f"{len(tasks(item))} of {matrix.tasks}" for item in matrix.standings]
@@ -75,7 +75,7 @@ def _are_alike(matrix: Matrix) -> bool:
 
 
 def _over_which(matrix: Matrix) -> Iterator[str]:
-    """Which tasks the averages are over, where these are not all tasks; those over the same tasks in one line."""
+    """The tasks that averages cover, if these are not all tasks; averages over the same tasks share a line."""
     kinds: dict[tuple[tuple[str, ...], ...], list[str]] = {}
     for kind, tasks in _KINDS.items():
         kinds.setdefault(tuple(tasks(item) for item in matrix.standings), []).append(kind)
@@ -113,7 +113,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _failed_means(matrix: Matrix) -> Iterator[str]:
-    """A line per model with failed documents: its mean score with all of them wrong and right."""
+    """A line per model with failed documents: its mean score with all of them wrong or right."""
     shares = {column.key for column in matrix.columns if column.is_share and column.is_main}
     for model in matrix.models:
         own = [cell for cell in matrix.cells if cell.model == model and cell.key in shares]
@@ -159,7 +159,7 @@ def _rank_notes(matrix: Matrix, overall: Ranking | None) -> Iterator[str]:
 
 
 def rank_text(ranking: Ranking | None, model: str) -> str:
-    """`2–3 bc`: the ranks that the data allows, and letters."""
+    """`2–3 bc`: the rank range, and letters."""
     if ranking is None or model not in ranking.ranks:
         return NONE
     return f"{ranking.ranks[model].text} {ranking.letters[model]}".strip()

@@ -1,1 +1,1 @@
-"""Every way of picking an answer on the same model outputs, side by side (the study "Beyond Metrics")."""
+"""All methods of selecting an answer from the same model outputs, side by side (the study "Beyond Metrics")."""

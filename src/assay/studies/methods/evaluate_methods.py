@@ -51,13 +51,13 @@ _DIAGNOSTICS = (
 
 @dataclass(frozen=True, slots=True)
 class MethodsOptions:
-    """What a methods study compares.
+    """Options of a methods study.
 
     Attributes:
         styles: prompt styles.
         methods: names of methods.
         phrase: the prompt of mutual information with a phrase.
-        notices: what of it was left out, and why.
+        notices: options that were left out, and why.
     """
 
     styles: tuple[str, ...]
@@ -68,10 +68,10 @@ class MethodsOptions:
 
 @dataclass(frozen=True, slots=True)
 class _MethodsUnit:
-    """A task in a style, or a group of them: what has one line in the analysis.
+    """A task in a style, or a group of such tasks: one line in the analysis.
 
     Attributes:
-        name: without the style.
+        name: name without the style.
         style: the style.
         tasks: its tasks by their names in the run.
     """
@@ -89,15 +89,15 @@ def study_methods(
     listener: Listener,
     needs: Sequence[RequiredPackage] = (),
 ) -> MethodsStudy:
-    """Runs every model and compares what the methods make of its answers.
+    """Runs every model and compares the methods on its answers.
 
     Args:
         evaluated_models: the models.
         tasks: names or task objects.
-        requested: what to compare.
+        requested: options of the study.
         store: open store.
         listener: receives the events.
-        needs: packages that are wanted afterwards, such as that of figures.
+        needs: packages that are needed after the runs, such as that of figures.
     """
     base = evaluated_models[0].spec
     selection = resolve_tasks(base, styled_tasks(tasks, requested), open_catalog(base.include_path))
@@ -122,7 +122,7 @@ def study_methods(
 
 
 def _check_likelihoods(result: RunResult, label: str) -> None:
-    """Refuses models that answer with a head: there is only one way to read its scores."""
+    """Rejects models that answer with a head: there is only one way to score its outputs."""
     asked = [task.name for task in result.tasks if task.card.kind in HEAD_KINDS]
     if asked:
         found = f"{label} answers {', '.join(asked)} with a classifier head, which has no likelihoods to compare"
@@ -156,7 +156,7 @@ def _named(style: str, rotates: bool) -> str:
 
 
 def styled_tasks(tasks: Sequence[Wanted], requested: MethodsOptions) -> list[Wanted]:
-    """All tasks in all styles, as a run takes them; a task object only as it is."""
+    """All tasks in all styles, in the form that a run accepts; a task object only in its own style."""
     found: list[Wanted] = []
     for task in tasks:
         styles = requested.styles if isinstance(task, str) else (OWN,)
@@ -165,7 +165,7 @@ def styled_tasks(tasks: Sequence[Wanted], requested: MethodsOptions) -> list[Wan
 
 
 def methods_scoring(requested: MethodsOptions) -> dict[str, Any]:
-    """The metrics that make a run ask what the methods need, and tell the rest."""
+    """The metrics that make a run send the requests of all methods, and the further metrics."""
     entries: list[dict[str, Any]] = [{"metric": "all"}]
     for name in requested.methods:
         metric = METHODS[name].metric
@@ -177,7 +177,7 @@ def methods_scoring(requested: MethodsOptions) -> dict[str, Any]:
 
 
 def _units(tasks: Sequence[Task], groups: Sequence[GroupSpec]) -> list[_MethodsUnit]:
-    """Groups that are in no other group, and tasks that are in none, in the order of the run."""
+    """Groups that are in no other group, and tasks that are in no group, in the order of the run."""
     styles = {task.card.name: str(task.card.config.get("style", OWN)) for task in tasks}
     order = {name: place for place, name in enumerate(styles)}
     by_name = {group.name: group for group in groups}
@@ -193,20 +193,20 @@ def _unit(name: str, style: str, leaves: tuple[str, ...]) -> _MethodsUnit:
 
 
 def _document_key(result: TaskResult, item: AnsweredDocument) -> str:
-    """The same for one document in all styles."""
+    """A key that is the same for one document in all styles."""
     style = result.card.config.get("style")
     name = result.name.removesuffix(f"@{style}") if style else result.name
     return f"{name}#{item.document.id}"
 
 
 def _questions(result: TaskResult, task: Task, known: Mapping[str, ChoiceQuestion]) -> dict[str, ChoiceQuestion]:
-    """The questions of a task's documents that are not known from another style or model."""
+    """The questions of a task's documents that are not yet known from another style or model."""
     found = {}
     for item in result.answered:
         key = _document_key(result, item)
         if not item.instance.choices or key in known:
             continue
-        # The choices of a task in a style may be letters; its question has their texts.
+        # The choices of a task in a style may be letters; its question format has their texts.
         is_varied = task.card.variant is not None
         read = task.question(item.document) if is_varied and isinstance(task, HasFormat) else None
         asked = as_multiple_choice(read) if read is not None else None
@@ -257,7 +257,7 @@ def _cells(label: str, unit: _MethodsUnit, result: RunResult, requested: Methods
 
 
 def _clusters(task: TaskResult) -> Iterator[tuple[str, str]]:
-    """Documents with their clusters, task by task; nothing where documents are independent."""
+    """Documents with their clusters, task by task; empty if documents are independent."""
     known = document_clusters(task.answered)
     if known is not None:
         for item in task.answered:
@@ -265,7 +265,7 @@ def _clusters(task: TaskResult) -> Iterator[tuple[str, str]]:
 
 
 def _likelihood_predictions(task: TaskResult, requested: MethodsOptions) -> MethodPredictions:
-    """What each method predicts from the choices' likelihoods. Documents with a failed request are left out."""
+    """The predictions of each method from the choices' likelihoods. Documents with a failed request are left out."""
     picked: MethodPredictions = {}
     for item in task.answered:
         instance = item.instance
@@ -292,7 +292,7 @@ def _is_answered(method: str, instance: Instance, phrase: str) -> bool:
 
 
 def _generated_predictions(task: TaskResult) -> MethodPredictions:
-    """What each pipeline reads from a written answer."""
+    """The predictions of each pipeline from a generated answer."""
     asked = {item.document.id: item for item in task.answered}
     picked: MethodPredictions = {}
     for sample in task.samples:
@@ -363,10 +363,10 @@ def _chances(cells: Sequence[MethodsCell], questions: Mapping[str, ChoiceQuestio
 
 
 def _diagnosed(unit: _MethodsUnit, result: RunResult) -> tuple[MetricResult, ...]:
-    """The other metrics of a unit and the rates of its answers; those of a group are over all its documents."""
+    """The other metrics of a unit and the rates of its answers; for a group, over all its documents."""
     tasks = [task for name in unit.tasks if (task := result.task(name)).metrics]
     if len(tasks) < len(unit.tasks):
-        return ()  # what is known of some tasks must not pass as that of the group
+        return ()  # values of some tasks must not be reported as those of the group
     metrics = tasks[0].metrics
     if len(tasks) > 1:
         names, pipelines = (
@@ -393,7 +393,7 @@ def _rates(tasks: Sequence[TaskResult]) -> Iterator[MetricResult]:
 
 
 def _extra_requests(runs: Mapping[str, RunResult], requested: MethodsOptions) -> dict[str, int]:
-    """Per method the distinct requests that only it needs; under `raw` those that all of them share."""
+    """Per method, the number of distinct requests that only it needs; under `raw` those that all of them share."""
     found: dict[str, set[tuple[str, Request]]] = {"raw": set()}
     for label, result in runs.items():
         for task in result.tasks:
@@ -413,7 +413,7 @@ def _purposes(instance: Instance, requested: MethodsOptions) -> Iterator[tuple[s
 
 
 def with_methods_options(spec: RunSpec, tasks: Sequence[Wanted], requested: MethodsOptions) -> RunSpec:
-    """A run's specification that asks what a study needs."""
+    """The specification of a run that sends the requests of a study."""
     options = replace(spec.options, scoring=methods_scoring(requested), style=None)
     names = [task if isinstance(task, str) else task.card.name for task in styled_tasks(tasks, requested)]
     return replace(spec, tasks=tuple(names), options=options)

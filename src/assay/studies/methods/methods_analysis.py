@@ -41,11 +41,11 @@ def grouped(cells: Iterable[MethodsCell], key: Callable[[MethodsCell], Key]) -> 
 
 
 def spreads(cells: Sequence[MethodsCell], seed: int) -> tuple[Spread, ...]:
-    """Per model and task: over the methods of each style, and over everything where there are several styles.
+    """Spreads per model and task: over the methods of each style, and over everything if there are several styles.
 
     Args:
         cells: every score.
-        seed: of the bootstrap that says what sampling alone would give.
+        seed: seed of the bootstrap that estimates the spread by sampling alone.
     """
     found = []
     for (model, task), own in grouped(cells, lambda cell: (cell.model, cell.task)).items():
@@ -61,9 +61,9 @@ def _spread(names: tuple[str, str, str | None], cells: Sequence[MethodsCell], se
     scores = {cell.name: cell.estimate.value or 0.0 for cell in cells}
     lowest, highest = min(scores, key=scores.__getitem__), max(scores, key=scores.__getitem__)
     rows = [aligned(cell, common) for cell in cells]
-    # The mean over several orders of the choices is neither 0 nor 1, which the test needs.
+    # The test needs outcomes of 0 and 1; a mean over several orders of the choices may be neither.
     is_binary = all(value in (0.0, 1.0) for row in rows for value in row)
-    # Nor does it know documents that belong together.
+    # Nor does it support clustered documents.
     stands_alone = all(cell.clusters is None for cell in cells)
     p = paired.cochran_q(rows).p if is_binary and stands_alone and common else None
     chance = chance_spread(rows, _shared_clusters(cells[0], common), seed)
@@ -98,7 +98,7 @@ def aligned(cell: MethodsCell, documents: Sequence[str]) -> list[float]:
 
 
 def changes(cells: Sequence[MethodsCell], questions: Mapping[str, ChoiceQuestion]) -> tuple[PredictionChanges, ...]:
-    """Per model, task and style: the documents on which two methods predict different choices."""
+    """Changed predictions per model, task and style: documents on which two methods predict different choices."""
     found = []
     for (model, task, style), own in grouped(cells, lambda cell: (cell.model, cell.task, cell.style)).items():
         if len(own) < 2:
@@ -117,7 +117,7 @@ def changes(cells: Sequence[MethodsCell], questions: Mapping[str, ChoiceQuestion
 
 
 def comparisons(cells: Sequence[MethodsCell], seed: int) -> tuple[Comparison, ...]:
-    """Every two models under every cell, with p-values corrected over all of them together."""
+    """All pairs of models under every cell, with p-values corrected over all comparisons."""
     tested: list[PairedComparison] = []
     options = CompareOptions(seed=seed)
     for (task, name), own in grouped(cells, lambda cell: (cell.task, cell.name)).items():
@@ -129,7 +129,7 @@ def comparisons(cells: Sequence[MethodsCell], seed: int) -> tuple[Comparison, ..
 
 
 def rank_changes(compared: Sequence[Comparison]) -> tuple[RankChange, ...]:
-    """Where one cell puts a model before another and a second cell the other way round; the surest pair of each."""
+    """Pairs of models whose order differs between two cells; of each, the pair of cells with the smallest p-values."""
     by_pair: dict[tuple[str, str, str], list[Comparison]] = {}
     for item in compared:
         by_pair.setdefault((item.task, item.first, item.second), []).append(item)
@@ -145,7 +145,7 @@ def rank_changes(compared: Sequence[Comparison]) -> tuple[RankChange, ...]:
 
 
 def length_biases(cells: Sequence[MethodsCell], questions: Mapping[str, ChoiceQuestion]) -> tuple[LengthBias, ...]:
-    """Per cell: is the right choice shorter or longer than the others where the method errs?"""
+    """Length bias per cell: is the right choice shorter or longer than the others when the method errs?"""
     known = {document: question.compared_lengths for document, question in questions.items()}
     found = []
     for cell in cells:
@@ -161,14 +161,14 @@ def length_biases(cells: Sequence[MethodsCell], questions: Mapping[str, ChoiceQu
 
 
 def _mean_gap(gaps: Mapping[int, float], clusters: Sequence[str] | None) -> Estimate:
-    """The mean over some of a cell's documents, by their places, with the error that their clusters leave."""
+    """The mean over some of a cell's documents, by their positions, with a cluster-robust standard error."""
     if clusters is None:
         return means.mean_estimate(list(gaps.values()))
     return clustered_mean(list(gaps.values()), [clusters[place] for place in gaps]).estimate
 
 
 def places(cells: Sequence[MethodsCell], questions: Mapping[str, ChoiceQuestion]) -> tuple[PositionCounts, ...]:
-    """Per cell: how often each position was predicted, and how often it was right."""
+    """Position bias per cell: how often each position was predicted, and how often it was right."""
     found = []
     for cell in cells:
         size = max((len(questions[document].lengths) for document in cell.documents), default=0)

@@ -1,4 +1,4 @@
-"""The figures of a study: which numbers of it each one shows, and under what name it is written."""
+"""The figures of a methods study: the numbers that each one shows, and its file name."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Files = Iterator[tuple[Path, Maker]]
 
 
 def write_figures(study: MethodsStudy, folder: Path, panels: Sequence[str], suffix: str) -> list[Path]:
-    """Writes what `written_figures` does. Any failure is an error, when all else is written."""
+    """Writes what `written_figures` does. Raises any failure after everything else is written."""
     return written_figures(study, folder, panels, suffix).checked()
 
 
 def written_figures(study: MethodsStudy, folder: Path, panels: Sequence[str], suffix: str) -> WrittenFiles:
-    """Writes all figures: spreads over everything and per style, and per task and model those of lengths and places.
+    """Writes all figures: spreads overall and per style, and lengths and positions per task and model.
 
     Args:
         study: the study.
-        folder: where to; made if need be.
-        panels: methods, or `method@style`, that the figures of lengths and places show.
+        folder: the output folder; created if necessary.
+        panels: methods, or `method@style`, shown in the figures of lengths and positions.
         suffix: `svg` or `png`.
     """
     chosen = _chosen(study, panels)
@@ -74,7 +74,7 @@ def _spread(bars: Sequence[SpreadBar], title: str) -> Maker:
 
 
 def _bars(study: MethodsStudy, style: str | None) -> list[SpreadBar]:
-    """One bar per task and model over the methods of a style; over all styles only its two ends are marked."""
+    """One bar per task and model over the methods of a style; over all styles, only its two ends are marked."""
     bars = []
     spreads = {(item.task, item.model, item.style): item.chance for item in study.spreads}
     for task in study.tasks:

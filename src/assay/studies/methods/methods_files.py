@@ -22,15 +22,15 @@ _SUFFIXES = (".json", ".md")
 
 @dataclass(frozen=True, slots=True)
 class MethodsOutput:
-    """What a study of methods prints and writes.
+    """Output options of a methods study.
 
     Attributes:
         output_path: a `.json` or `.md` file, or a folder for both and the figures; None for no files.
         figures: `svg`, `png`, or `none` for no figures.
         panels: methods in the figures of lengths and positions.
-        form: what is printed: `text`, `markdown` or `json`.
+        form: the printed format: `text`, `markdown` or `json`.
         details: whether `text` has all tables.
-        changes: changed documents to list.
+        changes: number of changed documents to list.
         all_changes: whether to print every changed document.
     """
 
@@ -44,7 +44,7 @@ class MethodsOutput:
 
     @property
     def printed_changes(self) -> int | None:
-        """Changed documents that are printed; None for all."""
+        """Number of changed documents to print; None for all."""
         return None if self.all_changes else self.changes
 
     @property
@@ -55,14 +55,14 @@ class MethodsOutput:
         )
 
     def checked_needs(self) -> list[RequiredPackage]:
-        """The packages that the files need; fails early where the place cannot be written to."""
+        """The packages that the files need; raises early if the path cannot be written."""
         if self.output_path is not None:
             check_output_path(self.output_path, _SUFFIXES)
         return [figure_need("figures (or: --figures none)")] if self.draws else []
 
 
 def show_methods(study: MethodsStudy, wanted: MethodsOutput) -> int:
-    """Prints a study and writes its files; gives the exit code, 3 where requests failed or tasks are not scored."""
+    """Prints a study and writes its files; returns the exit code, 3 if requests failed or tasks are not scored."""
     output, errors = CommandOutput(), make_console(stderr=True)
     if wanted.form == "text":
         output.show("the tables", lambda: _print_tables(study, wanted))

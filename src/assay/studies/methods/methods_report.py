@@ -45,13 +45,13 @@ def sections(study: MethodsStudy, most_changes: int | None = _CHANGES_SHOWN) -> 
 
 
 def summary(study: MethodsStudy) -> list[Section]:
-    """The tables that a screen has room for, and what they leave to the others in a line each."""
+    """The tables that fit on a screen, and one line about each of the others."""
     found = (_narrow_scores(study), _narrow_spreads(study), _changes(study), _ranking(study), _requests(study))
     return [section for section in found if section.rows or section.notes]
 
 
 def _ranking(study: MethodsStudy) -> Section:
-    """What the comparison of models comes to."""
+    """The conclusion of the comparison of models."""
     compared = _comparisons(study)
     return Section("Does the ranking of the models depend on the method?", (), (), compared.notes)
 
@@ -81,7 +81,7 @@ def _scores(study: MethodsStudy) -> Section:
 
 
 def _narrow_scores(study: MethodsStudy) -> Section:
-    """The same scores with task, model and n on a line of their own: columns are for styles alone."""
+    """The same scores with task, model and n on a line of their own: columns are styles only."""
     whole = _scores(study)
     rows: list[tuple[str, ...]] = []
     above: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ def _by_chance(item: Spread) -> str:
 
 
 def _within_chance(study: MethodsStudy) -> Iterator[str]:
-    """Says how many spreads are findings."""
+    """A note on how many spreads are significant."""
     known = [item for item in study.spreads if item.chance is not None]
     beyond = sum(item.delta > item.chance.reach for item in known if item.chance is not None)
     if known:
@@ -207,7 +207,7 @@ def _difference(item: Comparison) -> tuple[str, str, str]:
 
 
 def rank_sentence(change: RankChange) -> str:
-    """What became of an order of two models, in one sentence."""
+    """How the order of two models changes, in one sentence."""
     one, other = change.one, change.other
     sentence = (
         f"{change.task}: {one.first} scores {percent(one.difference)} points more than {one.second} under {one.cell} "

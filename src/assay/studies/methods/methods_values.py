@@ -11,7 +11,7 @@ from assay.core.scores import Estimate, MetricResult
 from assay.stats.spread import ChanceSpread
 from assay.studies.paired.paired_values import Comparison
 
-# No choice is predicted: the generated text names none of them.
+# No prediction: the generated text names none of the choices.
 NO_PREDICTION = -1
 
 
@@ -23,12 +23,12 @@ class MethodsCell:
         model: short name.
         task: name of the task, or of the group whose tasks are pooled.
         style: the prompt style; `own` for the task's own.
-        method: the method, or the pipeline that reads a written answer.
+        method: the method, or the pipeline that extracts a generated answer.
         estimate: the accuracy.
         documents: the documents that count, as `task#id`.
-        picks: per document the place of the choice picked; `NO_PREDICTION` for none.
-        hits: per document 1 for a right pick, else 0; in several orders of the choices, the mean over them.
-        clusters: per document its cluster; None without clusters.
+        picks: per document, the index of the predicted choice; `NO_PREDICTION` for none.
+        hits: per document, 1 for a right prediction, else 0; with several orders of the choices, the mean over them.
+        clusters: per document, its cluster; None without clusters.
     """
 
     model: str
@@ -49,10 +49,10 @@ class MethodsCell:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceQuestion:
-    """What a document's choices are like.
+    """Properties of a document's choices.
 
     Attributes:
-        right: places of the right choices.
+        right: indices of the right choices.
         lengths: the choices' lengths in characters.
     """
 
@@ -61,7 +61,7 @@ class ChoiceQuestion:
 
     @property
     def compared_lengths(self) -> tuple[float, float] | None:
-        """Length of the right choice and median length of the wrong ones; None where there are not both."""
+        """Length of the right choice and median length of the wrong ones; None without either."""
         right = [index for index in self.right if 0 <= index < len(self.lengths)]
         wrong = [length for index, length in enumerate(self.lengths) if index not in right]
         return (float(self.lengths[right[0]]), float(median(wrong))) if right and wrong else None
@@ -69,17 +69,17 @@ class ChoiceQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How far the scores of one model on one task lie apart.
+    """Spread of the scores of one model on one task.
 
     Attributes:
         style: the style whose methods are compared; None for all styles and methods together.
         delta: highest minus lowest score.
         lowest: the cell of the lowest score, as `method@style`.
         highest: the cell of the highest.
-        p: Cochran's Q: probability of such a spread if the cells differed by chance only; None where undefined, as
+        p: Cochran's Q: p-value of the hypothesis that all cells are equally good; None if undefined, as
             for documents in clusters.
         n: documents that all cells have.
-        chance: the spread that sampling alone would give; None with fewer than ten documents or clusters.
+        chance: the spread expected from sampling alone; None with fewer than ten documents or clusters.
     """
 
     model: str
@@ -95,7 +95,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class PredictionChange:
-    """A document on which methods predict different choices: the prediction of each, and what is right."""
+    """A document on which methods predict different choices: the prediction of each, and the right choices."""
 
     document: str
     right: tuple[int, ...]
@@ -104,10 +104,10 @@ class PredictionChange:
 
 @dataclass(frozen=True, slots=True)
 class PredictionChanges:
-    """The documents of one model, task and style on which methods disagree, of `n` in all.
+    """The documents of one model, task and style on which methods disagree, out of `n`.
 
     Attributes:
-        pairs: per two methods, on how many documents their picks differ.
+        pairs: per pair of methods, the number of documents on which their predictions differ.
     """
 
     model: str
@@ -123,7 +123,7 @@ class RankChange:
     """Two models whose order differs between two cells.
 
     Attributes:
-        is_proven: whether both orders are beyond chance after correction; else the data cannot tell.
+        is_proven: whether both orders are significant after correction; else the data is inconclusive.
     """
 
     task: str
@@ -134,11 +134,11 @@ class RankChange:
 
 @dataclass(frozen=True, slots=True)
 class LengthBias:
-    """Where a method errs, is the right choice long or short? In characters, right minus median of the wrong ones.
+    """Length bias of a method: when it errs, is the right choice long or short? Right minus median wrong length.
 
     Attributes:
-        everywhere: mean over all documents.
-        missed: over those that the method got wrong, with its interval.
+        everywhere: mean over all documents, in characters.
+        missed: mean over those that the method got wrong, with its interval.
     """
 
     model: str
@@ -167,17 +167,17 @@ class MethodsStudy:
     Attributes:
         models: short names, in the order given.
         tasks: tasks and groups, in the order of the run.
-        styles: in the order given.
+        styles: prompt styles, in the order given.
         cells: every score.
         questions: document → its choices.
-        chances: task → accuracy of picking at random.
-        spreads: per style, and over all.
-        changes: per model, task and style.
-        comparisons: of every two models under every cell.
-        rank_changes: where the order of two models depends on the cell.
-        length_biases: per cell.
-        places: per cell.
-        diagnostics: (model, task, style) → what else the same answers tell.
+        chances: task → accuracy of random guessing.
+        spreads: spreads per style, and over all styles.
+        changes: changed predictions per model, task and style.
+        comparisons: all pairs of models under every cell.
+        rank_changes: pairs of models whose order depends on the cell.
+        length_biases: length bias per cell.
+        places: position bias per cell.
+        diagnostics: (model, task, style) → further metrics of the same answers.
         requests: method → requests that only it needs, over all models.
         runs: model → its run.
         notices: further information for the reader.

@@ -1,4 +1,4 @@
-"""The best of several prompt variants, for tools that report it beside every variant's own score."""
+"""The best of several prompt variants, for tools that report it beside the score of every variant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_NAMES = 12
 
 @dataclass(frozen=True, slots=True)
 class _Best:
-    """The best variant of a task or group: its score, its metric, and the variants that there are."""
+    """The best variant of a task or group: its score, its metric, and all variants."""
 
     value: float
     variant: str
@@ -25,7 +25,7 @@ class _Best:
 def best_of(
     combined: Sequence[BestOfVariants], tasks: Sequence[TaskResult], groups: Sequence[GroupResult]
 ) -> tuple[str, ...]:
-    """A line for everything that a tool reports as the best of its variants, by the metric that comes first."""
+    """A line for everything that a tool reports as the best of its variants, by the first metric."""
     metrics: dict[str, Sequence[MetricResult]] = {task.name: task.metrics for task in tasks}
     metrics.update({group.spec.name: group.metrics for group in groups})
     lines = [_mean_line(item, metrics) if item.members else _line(item, metrics) for item in combined]
@@ -33,7 +33,7 @@ def best_of(
 
 
 def _best(item: BestOfVariants, metrics: Mapping[str, Sequence[MetricResult]]) -> _Best | None:
-    """None where a variant has no score."""
+    """The best variant; None if a variant has no score."""
     found = {variant: metrics[name][0] for variant, name in item.variants.items() if metrics.get(name)}
     values = {variant: metric.estimate.value for variant, metric in found.items()}
     known = {variant: value for variant, value in values.items() if value is not None}
@@ -52,7 +52,7 @@ def _line(item: BestOfVariants, metrics: Mapping[str, Sequence[MetricResult]]) -
 
 
 def _mean_line(item: BestOfVariants, metrics: Mapping[str, Sequence[MetricResult]]) -> str:
-    """The mean of each member's best; none where a member has no score."""
+    """The mean of each member's best; empty if a member has no score."""
     found = {member.name: best for member in item.members if (best := _best(member, metrics)) is not None}
     if len(found) < len(item.members):
         return ""

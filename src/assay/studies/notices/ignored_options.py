@@ -1,7 +1,7 @@
 """Options of a run that have no effect on some of its tasks.
 
-Takes tasks with their results and the specification; gives one notice per option and reason, which names the tasks.
-What the requests show is read from them, so that it holds for tasks of any kind.
+In: tasks with their results and the specification. Out: one notice per option and reason, which names the tasks.
+Facts that the requests show are read from them, so that they hold for tasks of any kind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from assay.tasks.text_tasks import KIND, TextTask
 
 _MOST_NAMES = 5
 _OF_CLASS = "class"
-# Reasons hold for one task and for several, so they name none.
+# Reasons apply to one task or several, so they name none.
 _OWN_PROMPTS = "a Python task makes its own prompts"
 
 
@@ -54,21 +54,21 @@ def _example_options(task: Task, options: TaskOptions) -> Iterator[tuple[str, st
     asked, why = options.num_fewshot or 0, _no_examples(task)
     if asked and not task.card.num_fewshot and why is None:
         why = "num_fewshot: 0 in a task file wins over the run's number, as in lm-eval"
-    if asked and why is not None and not isinstance(task, HeadTask):  # which says so itself
+    if asked and why is not None and not isinstance(task, HeadTask):  # which has its own notice
         yield f"--num_fewshot {asked}", why
     if options.fewshot_sampler is not None and (why is not None or not task.card.num_fewshot):
         yield "--fewshot_sampler", why or "no examples are shown"
 
 
 def _no_examples(task: Task) -> str | None:
-    """Why a task of this kind shows no examples of the run's; None where it does."""
+    """Why a task of this kind ignores the run's few-shot settings; None if it follows them."""
     if task.card.kind == KIND:
         return "whole texts are read without examples"
     return None if _is_from_task_file(task) else _OWN_PROMPTS
 
 
 def _is_from_task_file(task: Task) -> bool:
-    """Whether a task takes examples, conversations and generation settings from the run: one of a task file does."""
+    """Whether a task takes examples, conversations and generation settings from the run: task files' tasks do."""
     while isinstance(task, (RescoredTask, WindowedTask, HeadTask)):
         task = task.task
     return task.card.variant is not None or task.card.kind == _OF_CLASS
@@ -102,7 +102,7 @@ def _texts(prompt: Prompt) -> list[str]:
 
 
 def _ignored_by_all(tasks: Sequence[Task], spec: RunSpec) -> Iterator[str]:
-    """Options that are for some kinds of tasks, where the run has none of them."""
+    """Options for kinds of tasks that the run does not have."""
     options, texts, default = spec.options, spec.options.texts, TextOptions()
     cards = [(task.card.variant, task.card.config) for task in tasks]
     is_of_columns = (texts.text_column, texts.domain_column) != (default.text_column, default.domain_column)
@@ -110,7 +110,7 @@ def _ignored_by_all(tasks: Sequence[Task], spec: RunSpec) -> Iterator[str]:
         yield "--text_column and --domain_column have no effect: no task of this run is text:PATH"
     if options.original_task and not any(variant is not None and variant.prompt is not None for variant, _ in cards):
         yield "--original_task has no effect: no task of this run has several prompts"
-    # A run passes the model's settings to such tasks, too.
+    # A run passes the model's settings to such tasks too.
     given = options.metadata.keys() - spec.model_args.keys()
     if given and not any(variant is not None and "custom_dataset" in config for variant, config in cards):
         yield "--metadata has no effect: no task of this run makes its own data (custom_dataset)"

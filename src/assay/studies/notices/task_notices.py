@@ -1,6 +1,6 @@
 """Notices about the tasks of a run: truncation, answers not found, a single predicted class, shared texts, parts.
 
-Takes the results of tasks; gives one line per notice.
+In: the results of tasks. Out: one line per notice.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from assay.studies.sampling.subsample_values import EarlyStop
 from assay.tasks.clusters import group_value, shared_column
 from assay.tasks.styles import OWN, find_style, is_style
 
-# Begins the notice that names the tasks of which not all documents were evaluated.
+# Start of the notice that names tasks evaluated on only part of their documents.
 LIMITED = "evaluated only part of the documents (not a random sample): "
-# With fewer documents, one index may well be right, or one class predicted, everywhere by chance.
+# With fewer documents, the same index may be right, or the same class predicted, everywhere by chance.
 _FEW_DOCUMENTS = 10
 # Means of documents, whose error clusters change.
 _MEAN_METHODS = ("wilson", "wilson-t", "t")
@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"\b\d+\b")
 
 
 def task_notices(results: Sequence[TaskResult], is_trained: bool = False) -> list[str]:
-    """What the numbers do not show: truncation, oddities of prompts, answers not found, limits.
+    """Notices on what the numbers do not show: truncation, peculiarities of prompts, answers not found, limits.
 
     Variants of one task with the same notice share one line.
 
@@ -123,7 +123,7 @@ def _texts(result: TaskResult) -> Iterator[str]:
 
 
 def _undefined(result: TaskResult) -> Iterator[str]:
-    """Metrics without a value for some scored documents: they leave these out, or have no value themselves."""
+    """Metrics without a value for some scored documents: they exclude these, or have no value themselves."""
     scored = result.denominators.scored
     for metric in result.metrics:
         # Position metrics skip documents with fewer choices; draws have notices of their own.
@@ -144,7 +144,7 @@ def _undefined(result: TaskResult) -> Iterator[str]:
 
 
 def _cluster_texts(clusters: int) -> Iterator[str]:
-    from assay.stats.clustered import FEW_CLUSTERS  # most runs have no use for it
+    from assay.stats.clustered import FEW_CLUSTERS  # most runs do not need it
 
     if clusters < FEW_CLUSTERS:
         reported = f"its documents form {clusters} clusters; with fewer than {FEW_CLUSTERS}"
@@ -152,9 +152,9 @@ def _cluster_texts(clusters: int) -> Iterator[str]:
 
 
 def _index_target_texts(result: TaskResult) -> Iterator[str]:
-    """Targets of digits that are read as places although each is the text of a choice, too.
+    """A notice on digit targets that are read as indices although each is also the text of a choice.
 
-    Where one of them is not, such as a 0 among the choices 1 to 5, places are surely meant.
+    If one of them is not, such as a 0 among the choices 1 to 5, indices are certainly meant.
     """
     if not has_own_template(result.card.config):
         return
@@ -174,7 +174,7 @@ def _index_target_texts(result: TaskResult) -> Iterator[str]:
 
 
 def _majority_class_texts(result: TaskResult, is_trained: bool) -> Iterator[str]:
-    """A sentence where the predictions of a task are no better than the most frequent class.
+    """A notice if the predictions of a task are no better than the most frequent class.
 
     Args:
         result: the task's answers.
@@ -214,7 +214,7 @@ def _predictions(result: TaskResult) -> Iterator[tuple[int, int]]:
 
 
 def _choice_scores(result: TaskResult) -> Scores | None:
-    """How the first metric scores choices; None where that takes more than their own answers."""
+    """The function that scores choices for the first metric; None if it needs further requests."""
     first = result.metrics[0].metric if result.metrics else ""
     if first in (*NULL_PROMPTS, *WHOLE_PROMPT_METRICS):
         return None
@@ -268,8 +268,8 @@ def _has_error(metric: MetricResult) -> bool:
 
 
 def _clustered_estimate(result: TaskResult, metric: MetricResult, column: str) -> Estimate | None:
-    """The metric with the error by the texts of a column; None where documents have no plain number."""
-    from assay.stats.clustered import clustered_mean  # most runs have no use for it
+    """The metric with the standard error clustered by the texts of a column; None unless values are plain numbers."""
+    from assay.stats.clustered import clustered_mean  # most runs do not need it
 
     texts: dict[int, Hashable] = {}
     for document in (item.document for item in result.answered):
@@ -286,7 +286,7 @@ def _clustered_estimate(result: TaskResult, metric: MetricResult, column: str) -
 
 
 def group_notices(groups: Sequence[GroupResult], results: Sequence[TaskResult]) -> list[str]:
-    """Groups whose mean leaves a task out, because none of its documents counts."""
+    """A notice on groups whose mean excludes a task because none of its documents counts."""
     failed = [result.name for result in results if result.denominators.failed == result.denominators.total > 0]
     empty = [result.name for result in results if not result.denominators.total]
     found = []
@@ -303,11 +303,11 @@ def group_notices(groups: Sequence[GroupResult], results: Sequence[TaskResult]) 
 
 
 def part_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
-    """Tasks of which part of the documents was evaluated, and how that part was chosen."""
+    """A notice on tasks evaluated on part of their documents, and how that part was chosen."""
     parts = [result for result in results if result.denominators.total < result.denominators.available]
     limited, shared, drawn = [], [], []
     for result in parts:
-        # A run that may stop early draws at random from what a limit leaves.
+        # A run that may stop early samples at random from the documents within the limit.
         if result.subsample is None or spec.limit is not None:
             limited.append(result)
         elif result.subsample.stop is not None and result.subsample.stop.lacking:
@@ -336,7 +336,7 @@ def _named(results: Sequence[TaskResult]) -> str:
 
 
 def _stop_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
-    # A task that was evaluated to its end has the numbers of a run without a stopping rule.
+    # A task that was fully evaluated has the same numbers as without a stopping rule.
     early = [result for result in results if result.subsample is not None and _is_early(result.subsample.stop)]
     if not early:
         return []

@@ -1,1 +1,1 @@
-"""What the studies share: matching documents, paired tests, intervals, verdicts, reopened runs."""
+"""Shared parts of the studies: matching documents, paired tests, intervals, verdicts, reopened runs."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from assay.stats.absolute_gaps import GapNoise
 
 Floats = NDArray[np.float64]
-# How often each document is in a set, one row per set → the score of each set; NaN where it is undefined.
+# Counts of each document in resamples, one row per resample → the score of each; NaN where it is undefined.
 StatisticByCounts = Callable[[Floats], Floats]
 
 
@@ -36,7 +36,7 @@ class BootstrapScore:
     """A system's score on some documents, and on bootstrap resamples of them.
 
     Attributes:
-        noise: where the score is a sum of gaps without their signs, what noise does to it in each set; None elsewhere.
+        noise: for a score that is a sum of absolute gaps, its noise in each resample; None for other scores.
     """
 
     value: float
@@ -53,7 +53,7 @@ class BootstrapPair:
     second: BootstrapScore
 
     def test(self, level: float = LEVEL) -> tuple[Estimate, float | None]:
-        """The second score less the first with its interval, and the two-sided p of no difference."""
+        """The second score minus the first with its interval, and the two-sided p-value of no difference."""
         first, second = self.first, self.second
         with np.errstate(invalid="ignore"):  # the difference of two infinite perplexities is undefined
             value, apart = second.value - first.value, second.replicates - first.replicates
@@ -65,12 +65,12 @@ class BootstrapPair:
         return absolute_gaps.bootstrap_difference_test(found, first.noise, second.noise)
 
     def difference(self) -> tuple[Estimate, float | None]:
-        """The same, without standard error and interval where every resample has the same difference."""
+        """The same, without standard error and interval if every resample has the same difference."""
         found, p = self.test()
         return bootstrap.spread(found), p
 
     def interval(self, level: float) -> tuple[float, float]:
-        """The test, inverted."""
+        """The interval that inverts the test."""
         found, _ = self.test(level)
         if found.low is None or found.high is None:
             return unbounded_interval(level)
@@ -102,7 +102,7 @@ def bootstrap_pairs(matches: Sequence[MatchedPair], seed: int) -> list[Bootstrap
 
 
 def _name(entry: SystemEntry, places: Sequence[int], clusters: Hashable) -> tuple[Hashable, ...]:
-    """The same for the same documents of a system in the same clusters."""
+    """A key that is equal for the same documents of a system in the same clusters."""
     return id(entry), places if isinstance(places, range) else tuple(places), clusters
 
 
@@ -135,7 +135,7 @@ def _bootstrap_scores(
 
 
 def _absolute_gap_score(own: Floats, drawn: Floats) -> BootstrapScore:
-    """A sum of gaps without their signs, with what noise does to it."""
+    """A sum of absolute gaps, with its noise."""
     from assay.stats.absolute_gaps import gap_noise
 
     return BootstrapScore(float(np.abs(own).sum()), np.abs(drawn).sum(axis=1), gap_noise(own, drawn))
@@ -147,10 +147,10 @@ def can_bootstrap(aggregation: str) -> bool:
 
 
 def statistic_by_counts(aggregation: str, values: Sequence[Value]) -> StatisticByCounts:
-    """The score of sets in which each document comes so often.
+    """The score as a function of how often each document occurs.
 
     Args:
-        aggregation: how the values become one number.
+        aggregation: name of the aggregation.
         values: one per document; there is at least one.
     """
     if aggregation in CORPUS_METRICS:
@@ -173,7 +173,7 @@ def _perplexity(values: Sequence[Any]) -> StatisticByCounts:
 
 
 def _median(values: Sequence[Any], is_upper: bool) -> StatisticByCounts:
-    """lm-eval's, the upper of the two middle values where there are two; or their mean."""
+    """The median: lm-eval's, the upper of two middle values; or their mean."""
     numbers = np.asarray(values, dtype=np.float64)
     order = np.argsort(numbers, kind="stable")
     rising = numbers[order]
@@ -188,7 +188,7 @@ def _median(values: Sequence[Any], is_upper: bool) -> StatisticByCounts:
 
 
 def _counted(values: Sequence[Any], of_counts: Callable[[Floats, Floats], Floats]) -> StatisticByCounts:
-    """Of pairs of labels: how often each pair comes is all that matters."""
+    """A statistic of label pairs, computed from the count of each distinct pair."""
     pairs, groups = np.unique(np.asarray(values, dtype=np.float64), axis=0, return_inverse=True)
     counted = bootstrap.group_sums(groups.reshape(-1))
     return lambda resample_counts: of_counts(pairs, counted(resample_counts))
@@ -211,7 +211,7 @@ def _gaps(parts: Floats, weights: Floats) -> StatisticByCounts:
 
     def statistic(resample_counts: Floats) -> Floats:
         weight = resample_counts @ weights
-        # Not by BLAS, whose threads get in each other's way on a busy machine, for so narrow a product.
+        # Not by BLAS, whose threads slow each other down on a busy machine for so narrow a product.
         whole = np.abs(np.einsum("ru,uk->rk", resample_counts, parts)).sum(axis=1)
         return np.asarray(np.where(weight > 0, whole / np.maximum(weight, 1e-300), np.nan))
 
@@ -259,7 +259,7 @@ def _ratio_perplexity(values: Sequence[Any]) -> StatisticByCounts:
     return lambda resample_counts: np.asarray(np.exp(nats(resample_counts)))
 
 
-# Sums of gaps without their signs → what every document brings to every gap, and to the whole.
+# Sums of absolute gaps → each document's contribution to each gap, and to the denominator.
 _GAP_STATISTICS: dict[str, Callable[[Sequence[Any]], tuple[Floats, Floats]]] = {
     "ece": partial(_gaps_of, "ece"),
     "ece_adaptive": _adaptive,

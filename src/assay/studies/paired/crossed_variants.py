@@ -1,8 +1,8 @@
 """Standard error of the mean difference over several variants of a task: prompts, few-shot seeds, choice orders.
 
 Variants are a sample of those that could have been used. With enough of them the difference has a random effect per
-variant, as in the variance of a run: the claim then holds for other prompts, too. With fewer the claim is for these
-variants alone, and only documents are random.
+variant, as in the variance of a run: the claim then extends to other prompts. With fewer, the claim holds for these
+variants only, and only documents are random.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from assay.core.task_variants import DOCUMENT, ORDER, PROMPT, SEED, base_name
 from assay.stats.variance import Decomposition, decompose
 from assay.studies.paired.differences import PairedComparison
 
-# With fewer levels of an axis the error over other levels is itself known too badly.
+# With fewer levels of an axis the estimated variance between levels is too uncertain.
 MIN_LEVELS = 3
 STYLE = "style"
 _LEVEL = re.compile(rf"#({SEED}|{ORDER})=(-?\d+)")
@@ -30,14 +30,13 @@ _LEVEL = re.compile(rf"#({SEED}|{ORDER})=(-?\d+)")
 
 @dataclass(frozen=True)
 class TaskVariants:
-    """A task with its variants, of which there may be one.
+    """A task with its variants; there may be only one.
 
     Attributes:
-        items: the pair of systems in each way.
-        levels: axis → its levels, where there are several: prompt, style, seed, order.
-        random: axes that are taken as samples, in words: `4 prompts of capitals`.
-        fixed: axes for whose levels alone the claim holds.
-        parts: the table of differences taken apart, where an axis is random.
+        items: the pair of systems in each variant.
+        random: axes treated as random samples, in words: `4 prompts of capitals`.
+        fixed: axes treated as fixed: the claim holds for their levels only.
+        decomposition: variance decomposition of the differences, if an axis is random.
     """
 
     items: Sequence[PairedComparison]
@@ -47,12 +46,12 @@ class TaskVariants:
 
     @property
     def documents(self) -> int:
-        """How many there are in any of the ways."""
+        """Number of distinct documents over all variants."""
         return len({document for item in self.items for document in item.documents})
 
     @cached_property
     def units(self) -> int:
-        """How many documents, or clusters, there are."""
+        """Number of documents, or clusters."""
         return len({unit for item in self.items for unit in item.clusters or item.documents})
 
     @property
@@ -73,7 +72,7 @@ class TaskVariants:
         return math.sqrt(count / (count - 1) * math.fsum(own * own for own in sums)) if count > 1 else 0.0
 
     def _residual_sums(self) -> list[float]:
-        """What each document, or cluster, adds to the error of the mean over the ways of asking."""
+        """Each document's, or cluster's, residual contribution to the mean over the variants."""
         sums: dict[Hashable, float] = {}
         for item in self.items:
             assert item.differences is not None
@@ -85,11 +84,11 @@ class TaskVariants:
 
 
 def task_variants(name: str, items: Sequence[PairedComparison]) -> TaskVariants:
-    """A task's ways of asking, with prompts, seeds and orders random where there are enough of them.
+    """A task's variants, with prompts, seeds and orders treated as random if there are enough of them.
 
     Args:
-        name: the task's own.
-        items: two systems in every way.
+        name: the task's own name.
+        items: the two systems in every variant.
     """
     variants = [_levels(item) for item in items]
     axes = [
@@ -104,7 +103,7 @@ def task_variants(name: str, items: Sequence[PairedComparison]) -> TaskVariants:
 
 
 def _levels(item: PairedComparison) -> dict[str, str]:
-    """Axis → level, as the task's name says."""
+    """Axis → level, parsed from the task's name."""
     name = item.score.task
     asked = base_name(name)
     variant = asked.partition("@")[2]
@@ -119,7 +118,7 @@ def _count(variants: Sequence[dict[str, str]], axis: str) -> int:
 def _decomposed(
     items: Sequence[PairedComparison], variants: Sequence[dict[str, str]], axes: Sequence[str], random: Sequence[str]
 ) -> Decomposition | None:
-    """The differences by document and level of each random axis, the others averaged; None where levels are missing."""
+    """The differences by document and level of each random axis, the others averaged; None if levels are missing."""
 
     levels = {axis: list(dict.fromkeys(variant.get(axis) for variant in variants)) for axis in axes}
     if math.prod(map(len, levels.values())) != len(items):

@@ -41,20 +41,20 @@ if TYPE_CHECKING:
     from assay.studies.paired.bootstrap_tests import BootstrapPair
 
 Floats = NDArray[np.float64]
-# A spread so small, beside the values it is made of, is what rounding leaves of 0.
+# A spread this small relative to the values is rounding error of 0.
 _TOLERANCE = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
 class PairedComparison:
-    """A pair's numbers, and the difference of every document where the metric is a mean of them.
+    """A pair's numbers, and the difference of every document if the metric is a mean over documents.
 
     Attributes:
-        score: with the intervals of a single test.
-        ends: the interval of the difference at any level, by the inversion of the pair's test.
-        spread: standard deviation of the differences, the unit of `d_z`; 0 where all differ alike or it has no say.
-        is_bounded: whether both scores are means of values from 0 to 1, which are never further apart than 1.
-        is_style: whether the part after `@` in the task's name is a style, chosen on purpose, and not a prompt.
+        score: the pair with the intervals of a single test.
+        ends: the interval of the difference at any level, which inverts the pair's test.
+        spread: standard deviation of the differences, the unit of `d_z`; 0 if all are equal, or if not applicable.
+        is_bounded: whether both scores are means of values from 0 to 1, which differ by at most 1.
+        is_style: whether the part after `@` in the task's name is a style, chosen on purpose, rather than a prompt.
     """
 
     score: PairedScore
@@ -74,7 +74,7 @@ class PairedComparison:
 
 
 def with_adjusted_intervals(items: Sequence[PairedComparison], options: CompareOptions) -> list[PairedScore]:
-    """The pairs, each with the interval of the level at which the correction over all of them tests it."""
+    """The pairs, each with an interval at the level at which the multiple-testing correction tests it."""
     levels = adjusted_levels([item.score.p for item in items], options)
     return [item.at(level) for item, level in zip(items, levels, strict=True)]
 
@@ -96,7 +96,7 @@ def are_compatible(first: str, second: str) -> bool:
 def compare_pairs(
     matches: Sequence[MatchedPair], higher_is_better: bool | None, options: CompareOptions
 ) -> list[PairedComparison]:
-    """Every pair's numbers.
+    """The paired comparison of every pair.
 
     Args:
         matches: the pairs of one task and metric.
@@ -171,7 +171,7 @@ def _paired_comparison(
 
 
 def _effect(score: PairedScore, difference: Estimate, spread: float) -> EffectSize | None:
-    """How large the difference is, free of units; its interval is that of the difference, and agrees with it."""
+    """Unit-free effect size; its interval agrees with that of the difference."""
     if score.wins is None or score.losses is None or score.test == "none":
         return None
     if score.agreement is not None:  # outcomes of 0 and 1
@@ -210,7 +210,7 @@ def _power_analysis(
     if not 0 < variance < math.inf:
         return None, None, None
     seen = power.minimum_detectable_effect(variance, n, alpha=options.alpha)
-    is_possible = seen is not None and not (is_share and seen > 1)  # shares cannot be so far apart
+    is_possible = seen is not None and not (is_share and seen > 1)  # shares cannot differ by more than 1
     fewest = min_units(found.test, options.alpha)
     observed, requested = (_documents_needed(effect, variance, fewest, options.alpha) for effect in effects)
     return seen if is_possible and not are_few else None, observed, requested
@@ -232,8 +232,8 @@ class _TestResult:
     """Result of a test; differences are second minus first.
 
     Attributes:
-        unpaired: standard error that the difference would have, were the documents of the two not the same.
-        correlation: of the two over documents.
+        unpaired: standard error that the difference would have if the two had different documents.
+        correlation: correlation of the two over documents.
     """
 
     difference: Estimate
@@ -248,7 +248,7 @@ class _TestResult:
 
 
 def _correlated(first: float | None, second: float | None, error: float | None) -> tuple[float | None, float | None]:
-    """The standard error of an unpaired difference, and the correlation that makes the paired one: from all three."""
+    """The standard error of an unpaired difference, and the correlation, from the three standard errors."""
     if first is None or second is None:
         return None, None
     unpaired = math.hypot(first, second)
@@ -306,14 +306,14 @@ class _MeanDifference:
         return Agreement((n - wins - losses) / n, agreement.kappa_of_table(table))
 
     def _spread(self, differences: Floats) -> float:
-        """Standard deviation of the differences; 0 where rounding alone tells them apart."""
+        """Standard deviation of the differences; 0 if they differ by rounding only."""
         if len(differences) < 2:
             return 0.0
         spread = float(np.std(differences, ddof=1))
         return 0.0 if spread <= _TOLERANCE * float(np.abs(self.match.numbers).max()) else spread
 
     def _error(self, differences: Floats) -> float | None:
-        """Standard error of the mean difference; None where measurements, or clusters, all differ alike."""
+        """Standard error of the mean difference; None if all measurements, or clusters, have the same difference."""
         units = self.match.units
         if len(differences) < 2 or (units is not None and self.match.cluster_count == 1):
             return None
@@ -347,7 +347,7 @@ class _MeanDifference:
 
 
 def _margin_of(ends: tuple[float, float], better: bool | None, margin: float) -> Margin:
-    """Equivalent exactly when the 1 − 2α interval lies inside ±margin; one without width is not shown."""
+    """Equivalent exactly when the 1 − 2α interval lies inside ±margin; an interval without width is not shown."""
     low, high = ends
     not_worse = None if better is None else low > -margin if better else high < margin
     is_shown = low < high and math.isfinite(low) and math.isfinite(high)
@@ -405,7 +405,7 @@ def label_agreement(
 
 
 def _changed_documents(match: MatchedPair, most: int) -> tuple[Flip, ...]:
-    """Documents with another value, the largest losses and gains first."""
+    """Documents with a different value, the largest losses and gains first."""
     if not most or match.first.recorded.aggregation not in (
         *MEAN_AGGREGATIONS,
         "perplexity",
@@ -422,7 +422,7 @@ def _changed_documents(match: MatchedPair, most: int) -> tuple[Flip, ...]:
     found.sort(key=lambda flip: (-abs(flip.second - flip.first), flip.document))
     if most == ALL_FLIPS:
         return tuple(found)
-    # Both ways in turn, so that a few show either.
+    # Losses and gains alternate, so that a short list shows both.
     gains = [flip for flip in found if flip.second > flip.first]
     losses = [flip for flip in found if flip.second < flip.first]
     return (*losses[:most], *gains[:most])

@@ -1,6 +1,6 @@
-"""The interval of a difference, at any level, by the inversion of the very test that judges the pair.
+"""Intervals of a difference, at any level, that invert the test of the pair.
 
-In: two matched systems and their test. Out: a function of the level, whose interval leaves 0 out exactly when the p of
+In: two matched systems and their test. Out: a function of the level, whose interval excludes 0 exactly when the p of
 the test is below 1 − level.
 """
 
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
     from assay.stats.sign_flip import SignFlipTest
 
 Floats = NDArray[np.float64]
-# Level → both ends; infinite where the test rejects no difference at all at that level.
+# Level → both ends; infinite if the test cannot reject any difference at that level.
 IntervalFunction = Callable[[float], tuple[float, float]]
-# Bits or nats of a text less those of another, per unit of its log-likelihood.
+# Scale of a linear score per nat of log-likelihood.
 _LINEAR = {"weighted_nats": 1.0, "bits_per_byte": 1 / math.log(2)}
-# exp of more is infinite.
+# exp of larger numbers overflows.
 _LARGEST = 700.0
 
 
 def unbounded_interval(level: float) -> tuple[float, float]:
-    """The interval without ends: nothing is known."""
+    """The unbounded interval: nothing is known."""
     return -math.inf, math.inf
 
 
 def mcnemar_interval(wins: int, losses: int, n: int, is_mid_p: bool = False) -> IntervalFunction:
-    """McNemar's test, inverted."""
+    """The interval that inverts McNemar's test."""
     return lambda level: outcome_interval(wins, losses, n, level, is_mid_p)
 
 
 def sign_flip_interval(sign_flip: SignFlipTest, match: MatchedPair, is_alike: bool = False) -> IntervalFunction:
-    """The sign-flip test, inverted, on the scale of the score.
+    """The interval that inverts the sign-flip test, on the scale of the score.
 
     Args:
-        sign_flip: the test of what documents add to the sums that the scores rise or fall with.
+        sign_flip: the test of the documents' contributions to the sums behind the scores.
         match: the pair.
-        is_alike: whether all documents, or clusters, differ alike but for rounding.
+        is_alike: whether all documents, or clusters, have the same difference up to rounding.
     """
     aggregation = match.first.recorded.aggregation
     units = match.cluster_count or len(match.mine)
@@ -64,10 +64,10 @@ def sign_flip_interval(sign_flip: SignFlipTest, match: MatchedPair, is_alike: bo
 
 
 def bounded_sign_flip_interval(sign_flip: SignFlipTest, level: float) -> tuple[float, float]:
-    """The same of scores from 0 to 1.
+    """The same for scores from 0 to 1.
 
-    Where so few documents differ that nothing could be rejected, the difference is no larger than the share of
-    documents that differ may be. Documents, or clusters, of unequal weight count as so many of equal weight as leave
+    If too few documents differ for any rejection, the difference is bounded by the upper limit of the share of
+    documents that differ. Documents, or clusters, of unequal weight count as the number of equally weighted ones with
     the same error (Kish 1965): two large clusters that differ are not two of a hundred.
     """
     if sign_flip.rejects_any(level) or sign_flip.nonzero_count == sign_flip.units:
@@ -79,7 +79,7 @@ def bounded_sign_flip_interval(sign_flip: SignFlipTest, level: float) -> tuple[f
 
 
 def sign_test_interval(value: float, units: int, level: float) -> tuple[float, float]:
-    """The interval by the sign test, for documents that all differ alike."""
+    """The interval by the sign test, for documents that all have the same difference."""
     return (value, value) if 2 * 0.5**units < 1 - level else unbounded_interval(level)
 
 
@@ -92,7 +92,7 @@ def _scaled(ends: tuple[float, float], factor: float) -> tuple[float, float]:
 class _Perplexities:
     """The difference of two perplexities of the same texts: their geometric mean times 2·sinh(λ/2).
 
-    λ is the logarithm of their ratio, whose interval the sign flips give; that of the geometric mean is Student's on
+    λ is the logarithm of their ratio, with the interval of the sign flips; that of the geometric mean is Student's on
     the logarithmic scale.
     """
 
@@ -126,8 +126,8 @@ class _Perplexities:
 def with_interval(difference: Estimate, ends: tuple[float, float], alpha: float, is_share: bool) -> Estimate:
     """The difference with an interval of level 1 − α.
 
-    Shares cannot be further apart than 1. There is no interval without ends, nor where all documents differ alike: that
-    says nothing of how far another would lie.
+    Shares differ by at most 1. There is no interval if an end is infinite, or if all documents have the same
+    difference, which does not allow an estimate of the variance.
     """
     low, high = ends
     if is_share:

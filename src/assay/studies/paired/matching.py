@@ -13,12 +13,12 @@ from assay.core.scores import DocumentValues, Estimate, Value
 from assay.scoring.metrics.aggregations import AGGREGATIONS, MEAN_AGGREGATIONS
 
 Floats = NDArray[np.float64]
-# Documents without a number have no say in these.
+# Aggregations that ignore documents without a number.
 _OF_KNOWN = (*MEAN_AGGREGATIONS, "median_of_known")
-# Scores that rise or fall with the sum of what each document brings, and those with such a sum over the texts' lengths.
+# Scores that are monotone in a sum over documents, and those monotone in such a sum divided by the texts' lengths.
 _SUMS, _RATIOS = (*MEAN_AGGREGATIONS, "perplexity"), ("weighted_perplexity", "weighted_nats", "bits_per_byte")
 
-# A difference so small, beside the values it is made of, is what rounding leaves of 0.
+# A difference this small relative to the values is rounding error of 0.
 _TOLERANCE = 1e-13
 
 
@@ -36,19 +36,19 @@ class SystemEntry:
 
     @cached_property
     def numbers(self) -> Floats:
-        """The values, where each is a number or several."""
+        """The values as an array; each is a number or several."""
         return np.asarray(self.recorded.values, dtype=np.float64)
 
     @cached_property
     def addends(self) -> Floats | None:
-        """What each document adds to the sum that the score rises or falls with; None where there is no such sum."""
+        """Each document's contribution to the sum behind the score; None if there is no such sum."""
         if self.recorded.aggregation in _SUMS:
             return self.numbers
         return self.numbers.reshape(-1, 2)[:, 0] if self.recorded.aggregation in _RATIOS else None
 
     @cached_property
     def lengths(self) -> Floats | None:
-        """What the sum is divided by, document by document; None where that is how many there are."""
+        """Each document's contribution to the denominator; None if that is the number of documents."""
         return self.numbers.reshape(-1, 2)[:, 1] if self.recorded.aggregation in _RATIOS else None
 
     @cached_property
@@ -67,7 +67,7 @@ class SystemEntry:
 
     @cached_property
     def documents_key(self) -> tuple[tuple[int, ...], tuple[str, ...] | None]:
-        """The same for systems with the same documents in the same order and clusters."""
+        """A key that is equal for systems with the same documents in the same order and clusters."""
         clusters = self.recorded.clusters
         return tuple(self.recorded.documents), None if clusters is None else tuple(clusters)
 
@@ -86,12 +86,12 @@ class SystemEntry:
 
     @cached_property
     def units(self) -> NDArray[np.int64] | None:
-        """The cluster of each document as a number; None where none are known."""
+        """The cluster of each document as a number; None without clusters."""
         return None if self.recorded.clusters is None else cluster_numbers(self.recorded.clusters)
 
     @cached_property
     def infinite(self) -> int:
-        """Documents that a mean leaves out, because their value is infinite."""
+        """Number of documents that a mean excludes because their value is infinite."""
         return int(np.isinf(self.numbers).sum()) if self.recorded.aggregation in MEAN_AGGREGATIONS else 0
 
     @cached_property
@@ -102,7 +102,7 @@ class SystemEntry:
 
 @dataclass(frozen=True, slots=True)
 class MatchedPair:
-    """Two entries with the places of the documents that both have; the cluster of each where they are known."""
+    """Two entries with the positions of their common documents."""
 
     first: SystemEntry
     second: SystemEntry
@@ -111,7 +111,7 @@ class MatchedPair:
 
     @property
     def is_whole(self) -> bool:
-        """Whether both have all their documents in it."""
+        """Whether it contains all documents of both."""
         return len(self.mine) == len(self.first.recorded.documents) == len(self.second.recorded.documents)
 
     @property
@@ -128,7 +128,7 @@ class MatchedPair:
 
     @property
     def addends(self) -> tuple[Floats, Floats] | None:
-        """What documents add to two sums whose difference shows which score is higher; None without such sums."""
+        """Contributions of documents to two sums whose difference shows which score is higher; None without sums."""
         if self.first.addends is None or self.second.addends is None:
             return None
         one, other = self.first.lengths, self.second.lengths
@@ -138,7 +138,7 @@ class MatchedPair:
 
     @property
     def differences(self) -> Floats | None:
-        """What documents add to the second less what they add to the first; 0 where rounding alone tells them apart."""
+        """The documents' contributions to the second minus those to the first; 0 if they differ by rounding only."""
         if (addends := self.addends) is None:
             return None
         found = addends[1] - addends[0]
@@ -147,12 +147,12 @@ class MatchedPair:
 
     @property
     def lengths(self) -> Floats | None:
-        """What both sums are divided by, document by document; None where that is how many there are."""
+        """Each document's contribution to both denominators; None if that is the number of documents."""
         return None if self.first.lengths is None else self._own(self.first.lengths, self.first.lengths)[0]
 
     @property
     def differences_and_weights(self) -> tuple[Floats, Floats | None]:
-        """What changes its sign as a whole, a document's difference or a cluster's, and the weight of each."""
+        """The units of sign flips: the difference of each document or cluster, and its weight."""
         differences, units, lengths = self.differences, self.units, self.lengths
         assert differences is not None
         if units is None:
@@ -161,7 +161,7 @@ class MatchedPair:
         return cluster_sums(units, differences), cluster_sums(units, own)
 
     def _own(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
-        """Of all documents of both systems, those in common."""
+        """The values of the common documents of both systems."""
         if isinstance(self.mine, range):
             return first, second
         return first[list(self.mine)], second[list(self.theirs)]
@@ -180,7 +180,7 @@ class MatchedPair:
 
     @property
     def units(self) -> NDArray[np.int64] | None:
-        """The cluster of each document as a number, from 0 on."""
+        """The cluster of each document as a number from 0."""
         entry, places = (self.first, self.mine) if self.first.recorded.clusters else (self.second, self.theirs)
         if entry.units is None or isinstance(places, range):
             return entry.units
@@ -188,19 +188,19 @@ class MatchedPair:
 
     @property
     def cluster_count(self) -> int | None:
-        """How many clusters the documents lie in; None where none are known."""
+        """Number of clusters of the documents; None without clusters."""
         return None if (units := self.units) is None else int(units.max(initial=-1)) + 1
 
     @property
     def scores(self) -> tuple[Estimate, Estimate]:
-        """Both scores on the documents in common; those of all documents are made once per system."""
+        """Both scores on the documents in common; scores on all documents are computed once per system."""
         if self.is_whole:
             return self.first.estimate, self.second.estimate
         return _estimate(self.first.recorded, self.mine), _estimate(self.second.recorded, self.theirs)
 
 
 def match_documents(first: SystemEntry, second: SystemEntry, common: Mapping[int, int] | None = None) -> MatchedPair:
-    """Documents that both scored, by their place in the split, or by a table: document of the first → of the second."""
+    """Documents scored by both, by their index in the split, or by a mapping: document of the first → of the second."""
     one, other = first.recorded.documents, second.recorded.documents
     is_known = first.is_known and second.is_known
     if common is None and one == other and is_known:
@@ -217,7 +217,7 @@ def match_documents(first: SystemEntry, second: SystemEntry, common: Mapping[int
 
 
 def cluster_numbers(clusters: Sequence[Hashable]) -> NDArray[np.int64]:
-    """Per document, its cluster as a number, from 0 on."""
+    """The cluster of each document as a number from 0."""
     from assay.stats.bootstrap import cluster_indices  # few tasks have clusters
 
     return cluster_indices(clusters, len(clusters))

@@ -1,8 +1,8 @@
 """Two systems over several tasks, every task counted once: the mean difference, its test, the interval that inverts it.
 
-A task that is asked in several ways (seeds, orders, prompts, styles) has the same documents in all of them: what a
-document adds to the difference in all ways is one number, whose sign turns as a whole. Prompts, seeds and orders of
-which there are enough are a random sample: see `crossed_variants`.
+A task in several variants (seeds, orders, prompts, styles) has the same documents in all of them: a document's
+contribution to the difference over all variants is one number, whose sign is flipped as a whole. Prompts, seeds and
+orders are treated as a random sample if there are enough of them: see `crossed_variants`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FEW_PAIRS = 3
 
 @dataclass(frozen=True, slots=True)
 class _SystemPair:
-    """Two systems: their tasks, those together that ask the same documents in several ways."""
+    """Two systems with their tasks; variants of one task, which share documents, are grouped."""
 
     items: Sequence[PairedComparison]
     families: Sequence[TaskVariants]
@@ -47,11 +47,11 @@ class _SystemPair:
 
     @property
     def is_random(self) -> bool:
-        """Whether any way of asking is taken as one of many."""
+        """Whether variants of any task are treated as a random sample."""
         return any(family.random for family in self.families)
 
     def error(self) -> CombinedStderr:
-        """The standard error of the mean difference, each way of asking counted once."""
+        """The standard error of the mean difference, each variant counted once."""
         weights = [len(family.items) / len(self.items) for family in self.families]
         parts = [(family.error, family.degrees) for family in self.families]
         return combined_stderr(parts, weights)
@@ -106,7 +106,7 @@ _TestOutcome = tuple[str, float, IntervalFunction]
 
 
 def _test_pairs(several: Mapping[tuple[str, str], _SystemPair], options: CompareOptions) -> list[_TestOutcome]:
-    """Per pair, the test's name, its p and its inversion."""
+    """Per pair, the test's name, its p-value and the interval that inverts it."""
     found: dict[tuple[str, str], _TestOutcome] = {}
     for names, pair in several.items():
         error = pair.error()
@@ -121,7 +121,7 @@ def _test_pairs(several: Mapping[tuple[str, str], _SystemPair], options: Compare
 
 
 def _interval_function(flips: SignFlipTest, pair: _SystemPair) -> IntervalFunction:
-    """The inversion; where all documents differ alike no interval, and where none differs that of a single task."""
+    """The interval of the test; without width if all differ equally, the tasks' mean interval if none differs."""
     if pair.error().stderr:
         return partial(bounded_sign_flip_interval, flips)
     if flips.value:
@@ -135,7 +135,7 @@ def _interval_function(flips: SignFlipTest, pair: _SystemPair) -> IntervalFuncti
 
 
 def _sign_flip_tests(pairs: Mapping[tuple[str, str], _SystemPair], options: CompareOptions) -> list[SignFlipTest]:
-    """Sign flips over all documents, each weighed so that every task counts once."""
+    """Sign-flip tests over all documents, weighted so that every task counts once."""
     most = max_alpha(options)
     by_table = _table(pairs, options)
     if by_table:
@@ -147,7 +147,7 @@ def _sign_flip_tests(pairs: Mapping[tuple[str, str], _SystemPair], options: Comp
 
 
 def _contributions(items: Sequence[PairedComparison]) -> tuple[Floats, Floats]:
-    """What each document, or cluster, adds to the mean difference over these tasks, and its weight in that."""
+    """Each document's, or cluster's, contribution to the mean difference over these tasks, and its weight."""
     sums: dict[Hashable, tuple[float, float]] = {}
     families = {task_family(item.score.task) for item in items}
     if all(item.clusters is None for item in items) and len(families) == len(items):  # no two share documents
@@ -174,7 +174,7 @@ def _share_clusters(pairs: Sequence[Sequence[PairedComparison]]) -> bool:
 
 
 def _table(pairs: Mapping[tuple[str, str], _SystemPair], options: CompareOptions) -> list[SignFlipTest]:
-    """The same for many pairs on the same documents, by one draw of flips; empty where that does not apply."""
+    """The same for many pairs on the same documents, by one draw of flips; empty if that does not apply."""
     several = {names: pair.items for names, pair in pairs.items()}
     every = [item for items in several.values() for item in items]
     sizes = {tuple((item.score.task, item.score.n) for item in items) for items in several.values()}
@@ -182,7 +182,7 @@ def _table(pairs: Mapping[tuple[str, str], _SystemPair], options: CompareOptions
     if len(several) <= _FEW_PAIRS or len(sizes) != 1 or is_partial or not _share_clusters(list(several.values())):
         return []
     base = next(iter(several))[0]
-    # Every system less the first: their differences are those of the systems themselves.
+    # Every system minus the first: their differences are those of the systems themselves.
     parts = {pair[1]: _contributions(items) for pair, items in several.items() if pair[0] == base}
     weights = next(iter(parts.values()))[1]
     rows = {base: np.zeros(len(weights)), **{label: own for label, (own, _) in parts.items()}}

@@ -10,7 +10,7 @@ from assay.core.scores import Estimate
 if TYPE_CHECKING:
     from assay.stats.ranking import RankRange
 
-# What may differ between two runs, besides the metrics' values.
+# Differences that may be allowed between two runs, besides the metrics' values.
 MODEL, SHOTS, STYLE, PROMPTS, SCORING, VERSION = "model", "shots", "style", "prompts", "scoring", "version"
 AXES = (MODEL, SHOTS, STYLE, PROMPTS, SCORING, VERSION)
 TESTS = ("exact", "midp", "permutation", "bootstrap")
@@ -23,21 +23,21 @@ ALL_FLIPS = -1
 
 @dataclass(frozen=True, slots=True)
 class CompareOptions:
-    """What to compare, and how.
+    """Options of a comparison.
 
     Attributes:
-        tasks: only these; all that the runs share when empty.
-        metrics: names, or `name,filter`; the first that a task reports when empty; `all` for every one.
-        baseline: the run that all others are compared with; None for every two runs.
+        tasks: the tasks to compare; empty for all that the runs share.
+        metrics: names, or `name,filter`; empty for the first that a task reports; `all` for every one.
+        baseline: the run that all others are compared with; None for all pairs of runs.
         margin: largest difference that does not matter, in the metric's own unit (0.02 is 2 points).
-        alpha: level of the tests after correction, and of the margin's; intervals follow it.
+        alpha: level of the tests after correction, and of the margin's test; intervals use it too.
         correction: `holm` or `bh` (Benjamini and Hochberg).
         test: `exact`, `midp`, `permutation` or `bootstrap`; None for the one that fits the values.
         detect: a difference for which to report the number of documents needed.
-        across: what may differ between the runs, see `AXES`.
+        across: allowed differences between the runs, see `AXES`.
         force: whether to compare runs that are not comparable.
-        flips: how many documents to list that are better in one run; `ALL_FLIPS` for all.
-        seed: of sign flips and resamples.
+        flips: number of documents to list that are better in one run; `ALL_FLIPS` for all.
+        seed: seed of sign flips and resamples.
         predictions: whether to report agreement of predictions, for which runs are reopened.
     """
 
@@ -58,7 +58,7 @@ class CompareOptions:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A number of a run: which task, metric and pipeline, and its estimate."""
+    """A score of a run: task, metric, pipeline and estimate."""
 
     task: str
     metric: str
@@ -68,7 +68,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class EffectSize:
-    """How large a difference is, free of the metric's unit: `odds_ratio` (wins per loss) or `d_z`."""
+    """Unit-free effect size of a difference: `odds_ratio` (wins per loss) or `d_z`."""
 
     name: str
     value: float | None
@@ -78,12 +78,12 @@ class EffectSize:
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """Whether a difference stays within a margin. False says that it was not shown.
+    """Whether a difference stays within a margin. False means that it was not shown.
 
     Attributes:
         margin: largest difference that does not matter.
-        is_equivalent: no more than the margin apart.
-        is_not_worse: the second is no more than the margin worse than the first; None without a direction.
+        is_equivalent: whether they differ by no more than the margin.
+        is_not_worse: whether the second is at most the margin worse than the first; None without a direction.
         low: lower end of the 1 − 2α interval of the difference.
         high: upper end.
     """
@@ -101,7 +101,7 @@ class Agreement:
 
     Attributes:
         equal: share of documents with the same outcome, or the same prediction.
-        kappa: Cohen's κ, which allows for what would be the same by chance.
+        kappa: Cohen's κ, which corrects for chance agreement.
     """
 
     equal: float
@@ -110,7 +110,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A document with a different value in the second run, with its question where that can still be read."""
+    """A document with a different value in the second run, with its question if that can still be read."""
 
     document: int
     first: float
@@ -120,38 +120,38 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class PairedScore:
-    """One system against another on one task and metric. Differences are second less first.
+    """One system against another on one task and metric. Differences are second minus first.
 
     Attributes:
         n: documents that both scored.
         left_out: documents that only the first has, and that only the second has.
-        scores: both, on these documents.
+        scores: both scores, on these documents.
         test: `mcnemar`, `mcnemar-midp`, `sign-flip`, `cluster-sign-flip`, `bootstrap` or `cluster-bootstrap`.
-        p: two-sided; None where the data cannot say.
+        p: two-sided p-value; None if it cannot be computed.
         adjusted: p after correction over all tests of the comparison.
-        wins: documents on which the second is higher; None for values that cannot be compared singly.
-        difference: its interval inverts the test at the level of the correction, so that it leaves 0 out exactly when
+        wins: documents on which the second is higher; None for values that cannot be compared one by one.
+        difference: its interval inverts the test at the level of the correction, so that it excludes 0 exactly when
             the adjusted p is below α.
         unpaired: standard error that the difference would have, if the two had different documents.
-        correlation: of the two over documents, by which pairing makes the standard error smaller; for scores that
+        correlation: correlation of the two over documents, by which pairing reduces the standard error; for scores that
             are not a mean over documents, over bootstrap resamples.
-        detectable: smallest true difference that so many documents show with 80 % power, in a single test; None where
-            they can show none.
-        needed: documents that show a true difference as large as the observed one with 80 % power, likewise.
+        detectable: minimum detectable difference with this many documents at 80 % power, in a single test; None if
+            they cannot show any.
+        needed: documents needed to detect a true difference as large as the observed one at 80 % power, likewise.
         needed_to_detect: the same for the difference of `CompareOptions.detect`; None without one.
-        clusters: how many, where documents come in clusters.
-        agreement: of the outcomes, where all are 0 or 1.
-        picks: agreement of the predicted choices, where requested and readable.
+        clusters: number of clusters, if documents are clustered.
+        agreement: agreement of the outcomes, if all are 0 or 1.
+        picks: agreement of the predictions, if requested and available.
         differing: differences between the runs, in words.
         remarks: caveats, in words.
-        outcome: `better`, `worse`, `higher`, `lower` (without a direction), `none`, or `same` in every document.
+        outcome: `better`, `worse`, `higher`, `lower` (without a direction), `none`, or `same` in all documents.
         verdict: one sentence.
-        flips: documents with a different value, as many as requested.
-        failed: documents of either that have no score because a request failed.
-        unanswered: those of either that an unfinished run did not reach.
-        undefined: those for which the metric has no finite value in this run, and has one in the other.
-        bounds: lowest and highest difference with all failed documents counted as wrong or right; None where no
-            document failed, or that is not known.
+        flips: documents with a different value, up to the requested number.
+        failed: per system, documents without a score because a request failed.
+        unanswered: per system, documents that an unfinished run did not reach.
+        undefined: per system, documents without a finite value in this run but with one in the other.
+        bounds: lowest and highest difference with all failed documents counted as wrong or right; None if no
+            document failed, or they are unknown.
     """
 
     task: str
@@ -193,18 +193,18 @@ class PairedScore:
 
     @property
     def missing_values(self) -> tuple[int, int]:
-        """Documents of either that should have a value and have none."""
+        """Per system, the number of documents that should have a value and have none."""
         first, second = map(sum, zip(self.failed, self.unanswered, self.undefined, strict=True))
         return first, second
 
     @property
     def has_too_many_missing(self) -> bool:
-        """Whether too many documents of one have no value for the others to represent it."""
+        """Whether too many documents of one system lack a value for the rest to be representative."""
         return any(count > MAX_MISSING_SHARE * (self.n + count) for count in self.missing_values)
 
     @property
     def is_worse(self) -> bool:
-        """Whether the second is worse than the first, beyond chance."""
+        """Whether the second is significantly worse than the first."""
         return self.outcome == "worse"
 
 
@@ -213,9 +213,9 @@ class OverallScore:
     """One system against another over several tasks, every task counted once.
 
     Attributes:
-        test: `sign-flip`, `cluster-sign-flip`, or `random-effects-t` where variants are random.
-        random: variants taken as a random sample, in words: `5 prompts of sst2`.
-        fixed: variants for which alone the verdict holds, because they are too few to represent others.
+        test: `sign-flip`, `cluster-sign-flip`, or `random-effects-t` if variants are random.
+        random: variants treated as a random sample, in words: `5 prompts of sst2`.
+        fixed: variants to which the verdict is limited, because they are too few to represent others.
     """
 
     first: str
@@ -233,12 +233,12 @@ class OverallScore:
 
 @dataclass(frozen=True, slots=True)
 class RankedSystem:
-    """A system's place on a task.
+    """Rank of a system on a task.
 
     Attributes:
-        rank: the best rank that the data allows, see `RankRange`.
-        last: the worst.
-        letters: shared by systems that the data cannot tell apart.
+        rank: the best rank compatible with the data, see `RankRange`.
+        last: the worst rank.
+        letters: letters shared by systems that are not separable.
     """
 
     label: str
@@ -270,15 +270,15 @@ class Comparison:
 
     Attributes:
         difference: first minus second.
-        low: lower end of its interval, which inverts the test at the level of the correction: 0 is left out exactly
+        low: lower end of its interval, which inverts the test at the level of the correction: it excludes 0 exactly
             when `adjusted` is below 0.05.
         high: upper end.
-        p: of the paired test.
-        adjusted: the same after Holm's correction over all comparisons of the study.
-        test: its name.
+        p: p-value of the paired test.
+        adjusted: the p-value after Holm's correction over all comparisons of the study.
+        test: name of the test.
         n: documents that both have.
         clusters: number of clusters; None without clusters.
-        level: probability that the interval claims to cover.
+        level: nominal coverage of the interval.
     """
 
     task: str

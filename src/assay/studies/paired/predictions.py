@@ -1,6 +1,6 @@
-"""The choice that a task's metric predicts for every document: by likelihood, or read from generated text.
+"""The choice that a task's metric predicts for every document: by likelihood, or extracted from generated text.
 
-Takes a task with its answers, gives document → place among the document's own choices, however they were ordered.
+In: a task with its answers. Out: document → index among the document's own choices, however they were ordered.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from assay.scoring.scorers.multiple_choice import METHODS, argmax, choice_view
 _CHOICE, _GENERATED = "multiple_choice", "generate_until"
 # Metric → scores of the choices, for accuracies of a predicted choice.
 _METHODS = {method.metric: method.scores for method in METHODS.values()}
-# Document → index of the predicted choice; None where an answer names no choice.
+# Document → index of the predicted choice; None if an answer names no choice.
 Predictions = Mapping[int, "int | None"]
 
 
 def predictions_of(
     task: Task, result: TaskResult, metric: str, filter: str, drawn: Sequence[Sequence[Sample]] = ()
 ) -> list[Predictions]:
-    """Predictions under a metric and pipeline: a mapping per draw, one without draws, none without predictions.
+    """Predictions under a metric and pipeline: one mapping per draw; one without draws; none without predictions.
 
     Args:
         task: the task.
         result: its answers.
         metric: an accuracy of predicted choices, for choices that are scored by likelihood.
         filter: the pipeline, for generated answers.
-        drawn: the samples of every draw, where answers were sampled several times.
+        drawn: the samples of every draw, if answers were sampled several times.
     """
     if result.card.kind == _CHOICE and metric in _METHODS:
         return [dict(_likelihood_predictions(task, result, _METHODS[metric], _options(task, metric)))]
@@ -42,7 +42,7 @@ def predictions_of(
 
 
 def gold_choices_of(task: Task, result: TaskResult) -> dict[int, tuple[int, tuple[Any, ...]]]:
-    """Document → how many choices it has and which are right: predictions are comparable where these are the same."""
+    """Document → its number of choices and the right ones: predictions are comparable if these are the same."""
     found = {}
     for item in result.answered:
         size = len(item.instance.choices)
@@ -79,5 +79,5 @@ def _generated_predictions(
 
 
 def _original_index(task: Task, instance: Instance, predicted: int) -> int:
-    """A place among the choices as they were shown, as one among the document's own."""
+    """Converts an index among the choices as shown to one among the document's own choices."""
     return task.choice_order(instance)[predicted] if isinstance(task, ReordersChoices) else predicted

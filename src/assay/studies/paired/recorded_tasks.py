@@ -38,10 +38,10 @@ class ReopenedTask:
 
     Attributes:
         spec: the specification of the run.
-        built: the task as built; None where the run cannot be reopened.
-        result: its answers scored today; None where the run cannot be reopened.
+        built: the task as built; None if the run cannot be reopened.
+        result: its answers scored today; None if the run cannot be reopened.
         reason: why it cannot be reopened, or why its answers cannot be scored.
-        needs_object: whether it cannot be reopened because it was an object in Python, and is not given.
+        needs_object: whether it cannot be reopened because it was a Python object and is not given.
     """
 
     store: Store
@@ -55,13 +55,13 @@ class ReopenedTask:
 
     @property
     def explanation(self) -> str:
-        """Why it cannot be reopened, and what helps."""
+        """Why it cannot be reopened, and what to do."""
         advice = f". From Python, give it: {as_argument([task_family(self.name)])}" if self.needs_object else ""
         return self.reason + advice
 
     @property
     def entry(self) -> Mapping[str, Any]:
-        """What the manifest says of the task."""
+        """The task's entry in the manifest."""
         return self.record.tasks[self.name]
 
     @property
@@ -73,7 +73,7 @@ class ReopenedTask:
 
     @property
     def summary(self) -> Mapping[str, Any]:
-        """The task's recorded numbers; empty for a run that did not get to its end."""
+        """The task's recorded numbers; empty for an unfinished run."""
         return self.record.numbers(self.name)
 
     @property
@@ -81,13 +81,13 @@ class ReopenedTask:
         return None if self.built is None else self.built.task.scoring
 
     def scores(self) -> list[Score]:
-        """Every number of the task: today's where the answers are at hand, else the recorded ones."""
+        """Every number of the task: today's if the answers are available, else the recorded ones."""
         if self.result is not None:
             return [Score(self.name, m.metric, m.filter, m.estimate) for m in self.result.metrics]
         return self.recorded_scores()
 
     def recorded_scores(self) -> list[Score]:
-        """Every number as the record has it."""
+        """Every number as recorded."""
         return [
             Score(self.name, item["metric"], item["filter"], Estimate(**item["estimate"]))
             for item in self.summary.get("metrics", ())
@@ -107,12 +107,12 @@ class ReopenedTask:
 def reopen_tasks(
     store: Store, record: RunRecord, names: list[str], listener: Listener, given: Sequence[Task] = ()
 ) -> dict[str, ReopenedTask]:
-    """The named tasks of a run. Each is scored again from the store, without lm-eval's bootstrap.
+    """The named tasks of a run. Each is rescored from the store, without lm-eval's bootstrap.
 
     Args:
         store: holds the run.
         record: the run.
-        names: its tasks that are wanted.
+        names: names of the tasks to reopen.
         listener: receives the events.
         given: task objects, for runs of task objects; others are ignored.
     """
@@ -133,7 +133,7 @@ def reopen_tasks(
 
 
 def _objects(store: Store, record: RunRecord, names: list[str], lacking: Sequence[str]) -> dict[str, ReopenedTask]:
-    """The tasks that were objects in Python, and are not given."""
+    """The tasks that were Python objects and are not given."""
     spec, families = RunSpec.from_json(record.spec), {name: task_family(name) for name in names}
     return {
         name: ReopenedTask(store, record, name, spec, reason=object_task_text(record, family), needs_object=True)
@@ -143,7 +143,7 @@ def _objects(store: Store, record: RunRecord, names: list[str], lacking: Sequenc
 
 
 def _reopened_task(store: Store, record: RunRecord, built: BuiltTask, spec: RunSpec) -> ReopenedTask:
-    """A task scored again; one that cannot be scored does not affect the others."""
+    """A rescored task; a task that cannot be scored does not affect the others."""
     name, where = built.task.card.name, f"task {built.task.card.name}"
     try:
         scorer = document_scorer(built.task.scoring, where)
@@ -156,7 +156,7 @@ def _reopened_task(store: Store, record: RunRecord, built: BuiltTask, spec: RunS
 
 
 def rescored_under(reopened: ReopenedTask, metric: MetricSpec, pipeline: PipelineSpec | None) -> TaskResult | None:
-    """The task's answers under another metric or pipeline; None where the stored answers do not allow it."""
+    """The task's answers under another metric or pipeline; None if the stored answers do not allow it."""
     own = reopened.scoring
     if own is None or reopened.built is None or metric.function is not None:
         return None
@@ -165,7 +165,7 @@ def rescored_under(reopened: ReopenedTask, metric: MetricSpec, pipeline: Pipelin
     try:
         built = _built_for(reopened, reopened.built, scoring)
         scorer = document_scorer(scoring, f"task {reopened.name}")
-    except Exception:  # the metric does not fit this shape of question, or not what this pipeline gives
+    except Exception:  # the metric does not fit this output type, or the output of this pipeline
         return None
     if built is None:
         return None
@@ -174,7 +174,7 @@ def rescored_under(reopened: ReopenedTask, metric: MetricSpec, pipeline: Pipelin
 
 
 def _built_for(reopened: ReopenedTask, built: BuiltTask, scoring: Scoring) -> BuiltTask | None:
-    """The task built for a scoring; None where that needs requests without a stored answer."""
+    """The task built for a scoring; None if that needs requests without a stored answer."""
     own, task = built.task.scoring, built.task
     if set(scoring.nulls) <= set(own.nulls) and (own.reads_prompts or not scoring.reads_prompts):
         return replace(built, task=RescoredTask(task, scoring))

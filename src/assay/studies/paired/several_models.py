@@ -1,4 +1,4 @@
-"""What studies of several models share: models paired document by document, random accuracy, notices by model."""
+"""Shared parts of studies of several models: paired documents, accuracy of random guessing, notices by model."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from assay.studies.paired.paired_values import Comparison, OverallScore, PairedS
 
 
 class EntryFactory:
-    """Makes entries whose documents have the same numbers wherever they have the same names.
+    """Makes entries in which documents with the same name have the same number.
 
     Args:
-        task: what the entries are of, with the metric and its pipeline.
-        numbers: document → its number, filled by the way; shared by columns whose documents may be the same.
+        task: the task of the entries; with the metric and its pipeline.
+        numbers: document → its number, extended by each entry; shared by columns whose documents may be the same.
     """
 
     def __init__(self, task: str, metric: str, filter: str = "none", numbers: dict[str, int] | None = None) -> None:
@@ -32,7 +32,7 @@ class EntryFactory:
 
 
 def to_comparison(pair: PairedScore | OverallScore, task: str, cell: str) -> Comparison:
-    """A pair as a matrix or study reports it: first less second."""
+    """A pair in the form that a matrix or study reports: first minus second."""
     gap = pair.difference
     value, low, high = (None if end is None else -end for end in (gap.value, gap.high, gap.low))
     p, adjusted = (1.0 if found is None else found for found in (pair.p, pair.adjusted))
@@ -54,10 +54,10 @@ def to_comparison(pair: PairedScore | OverallScore, task: str, cell: str) -> Com
 
 
 def random_accuracy(choices: Iterable[tuple[Collection[int], int]]) -> float | None:
-    """Accuracy of picking at random; None without documents.
+    """Accuracy of random guessing; None without documents.
 
     Args:
-        choices: per document, the places of its right choices and how many choices it has.
+        choices: per document, the indices of its right choices and its number of choices.
     """
     shares = []
     for right, size in choices:
@@ -66,7 +66,7 @@ def random_accuracy(choices: Iterable[tuple[Collection[int], int]]) -> float | N
 
 
 def run_notices(result: RunResult) -> Iterator[str]:
-    """What a run of one of several models says: its notices, and what failed."""
+    """The notices of a run of one of several models, including its failures."""
     yield from result.notices
     for kind, (count, example) in result.failures.items():
         yield f"{plural(count, 'request')} failed ({kind}: {example})"
@@ -78,7 +78,7 @@ def named_notices(notices_by_model: Mapping[str, Iterable[str]]) -> list[str]:
     """Every notice once, with the models that it is about.
 
     Args:
-        notices_by_model: model → what its run says; models whose run says nothing, too.
+        notices_by_model: model → the notices of its run; includes models without notices.
     """
     about: dict[str, list[str]] = {}
     for label, texts in notices_by_model.items():

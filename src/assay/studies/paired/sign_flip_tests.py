@@ -16,12 +16,12 @@ from assay.studies.paired.paired_values import CompareOptions
 if TYPE_CHECKING:
     from assay.stats.sign_flip import SignFlipTest
 
-# Fewer pairs than this are flipped one by one.
+# Up to this many pairs are tested one by one.
 _FEW_PAIRS = 3
 
 
 def sign_flip_pairs(matches: Sequence[MatchedPair], options: CompareOptions) -> dict[int, SignFlipTest]:
-    """The test of each pair, by the match's id: for many pairs one draw of flips serves all."""
+    """The test of each pair, by the match's id: for many pairs, one draw of flips serves all."""
     if options.test == "bootstrap":
         return {}
     wanted = [match for match in matches if len(match.mine) and _uses_sign_flips(match, options)]
@@ -39,12 +39,12 @@ def sign_flip_pairs(matches: Sequence[MatchedPair], options: CompareOptions) -> 
 
 
 def max_alpha(options: CompareOptions) -> float:
-    """The narrowest interval needed is that of a margin, 1 − 2α."""
+    """The largest α of any interval needed: that of a margin has level 1 − 2α."""
     return min(1.0, 2 * options.alpha)
 
 
 def _uses_sign_flips(match: MatchedPair, options: CompareOptions) -> bool:
-    """Whether signs can be flipped, and no test of outcomes fits better."""
+    """Whether the sign-flip test applies, and McNemar's test is not preferred."""
     if options.test != "permutation" and match.clusters is None and match.is_binary:
         return False
     addends = match.addends
@@ -54,7 +54,7 @@ def _uses_sign_flips(match: MatchedPair, options: CompareOptions) -> bool:
 def _table_tests(
     matches: Sequence[MatchedPair], options: CompareOptions
 ) -> tuple[dict[int, SignFlipTest], list[MatchedPair]]:
-    """The tests of pairs that have all documents, many of them alike, and the pairs that are left."""
+    """The tests of pairs on all documents, for groups of many pairs with equal documents; and the remaining pairs."""
     groups: dict[object, list[MatchedPair]] = {}
     for match in matches:
         is_alike = isinstance(match.mine, range) and match.first.documents_key == match.second.documents_key
@@ -79,7 +79,7 @@ def _table(matches: Sequence[MatchedPair], options: CompareOptions) -> dict[int,
     entries = {id(entry): entry for match in matches for entry in (match.first, match.second)}
     units, (_, weights) = matches[0].units, matches[0].differences_and_weights
     values = [entry.addends for entry in entries.values()]
-    # A cluster's documents turn together: as many signs as clusters, of their sums.
+    # The documents of a cluster are flipped together: one sign per cluster, applied to its sum.
     rows = [own if units is None else cluster_sums(units, own) for own in values if own is not None]
     order = {name: place for place, name in enumerate(entries)}
     pairs = [(order[id(match.first)], order[id(match.second)]) for match in matches]

@@ -16,7 +16,7 @@ _MOST_CONTINUATIONS = 6
 
 
 def short(value: Any) -> str:
-    """A value as JSON on one line, cut where it is long."""
+    """A value as JSON on one line, truncated if it is long."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
 
@@ -33,13 +33,13 @@ def flat(data: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def visible(text: str) -> list[str]:
-    """Lines of a text in which blanks, tabs and line ends are seen."""
+    """Lines of a text with visible blanks, tabs and line ends."""
     marked = text.replace(" ", "·").replace("\t", "⇥").replace("\r", "␍").replace("\n", "⏎\n")
     return marked.split("\n") if not marked.endswith("⏎\n") else marked[:-1].split("\n")
 
 
 def request_lines(first: Sequence[Request], second: Sequence[Request]) -> list[str]:
-    """How the requests of a document differ: prompt, continuations, settings of a generation."""
+    """The differences between the requests of a document: prompt, continuations, generation settings."""
     if not first or not second or first[0].kind != second[0].kind or len(first) != len(second):
         kinds = [f"{len(requests)} {requests[0].kind if requests else 'requests'}" for requests in (first, second)]
         return [f"requests: {kinds[0]} → {kinds[1]}", *_text_diff(_text(first[0]), _text(second[0]))]

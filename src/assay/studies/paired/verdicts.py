@@ -26,7 +26,7 @@ _TEST_NAMES = {
 }
 # Bootstrap resamples: p is at least 2 / this. Scoring a resampled corpus takes long.
 REPLICATES, _CORPUS_REPLICATES = 10_000, 2_000
-# An end of an interval so near to 0 is 0.
+# An interval end this close to 0 counts as 0.
 _TOLERANCE = 1e-12
 _CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
 
@@ -38,7 +38,7 @@ def adjusted_p_values(p_values: Sequence[float | None], correction: str) -> list
 
 
 def adjusted_levels(p_values: Sequence[float | None], options: CompareOptions) -> list[float]:
-    """The level at which the correction tests each: an interval of 1 − this agrees with the verdict."""
+    """The level at which the correction tests each pair: an interval of level 1 − this agrees with the verdict."""
     levels = multiple.holm_levels if options.correction == "holm" else multiple.benjamini_hochberg_levels
     return levels(list(p_values), options.alpha)
 
@@ -61,7 +61,7 @@ def _outcome(pair: PairedScore, adjusted: float | None, alpha: float) -> str:
 
 
 def direction(difference: float | None, p: float | None, better: bool | None, alpha: float) -> str:
-    """`better`, `worse`, `higher` or `lower` of a difference beyond chance; `none` of any other."""
+    """`better`, `worse`, `higher` or `lower` for a significant difference; `none` for any other."""
     if p is None or p >= alpha or not difference:
         return "none"
     if better is None:
@@ -85,7 +85,7 @@ def signed_text(value: float | None, is_share: bool) -> str:
     text = f"{100 * value:+.1f}" if is_share else f"{value:+.4g}"
     if text not in ("+0.0", "-0.0", "+0", "-0"):
         return text
-    return "0" if abs(value) < _TOLERANCE else f"{100 * value:+.1g}"  # an end that is not 0 must not look as if it were
+    return "0" if abs(value) < _TOLERANCE else f"{100 * value:+.1g}"  # an end that is not 0 must not be displayed as 0
 
 
 def p_text(p: float | None) -> str:
@@ -96,7 +96,7 @@ def p_text(p: float | None) -> str:
 
 
 def level_text(level: float) -> str:
-    """`95 %`, `99.17 %`: two digits of what is left out."""
+    """`95 %`, `99.17 %`: two digits of the remainder to 100 %."""
     left = float(f"{100 * (1 - level):.2g}")
     digits = max(0, 1 - math.floor(math.log10(left)))
     text = f"{100 - left:.{digits}f}"
@@ -104,7 +104,7 @@ def level_text(level: float) -> str:
 
 
 def evidence_text(found: PairedScore | OverallScore, options: CompareOptions, tests: int, noun: str = "tests") -> str:
-    """Interval, test and p of a pair, in brackets."""
+    """Interval, test and p-value of a pair, in brackets."""
     gap, is_share = found.difference, isinstance(found, OverallScore) or found.is_share
     parts = []
     if gap.low is not None and gap.high is not None:
@@ -144,22 +144,22 @@ def _sentence(pair: PairedScore, options: CompareOptions, tests: int) -> str:
 
 
 def _alpha_text(options: CompareOptions) -> str:
-    """The level of the test where it is not that of the interval."""
+    """The level of the test, unless it is 5 %."""
     return "" if options.alpha == 0.05 else f" at the {100 * options.alpha:g} % level"
 
 
 def cannot_reach_alpha(test: str, units: int, alpha: float, replicates: int = REPLICATES) -> bool:
-    """Whether a test of so many documents, or clusters, has a p of α or more whatever they say."""
+    """Whether the p of a test with this many documents, or clusters, can never be below α."""
     if test.endswith("bootstrap"):
         from assay.stats.bootstrap import MIN_UNITS, smallest_p
 
         return units < MIN_UNITS or smallest_p(replicates, units) >= alpha
-    # A mid-p counts the observed split half.
+    # A mid-p test gives the observed split half weight.
     return units < power.min_documents(2 * alpha if test == "mcnemar-midp" else alpha)
 
 
 def min_units(test: str, alpha: float) -> int:
-    """The fewest documents, or clusters, to which a test can give a small p."""
+    """The fewest documents, or clusters, with which a test can reject."""
     if test.endswith("bootstrap"):
         from assay.stats.bootstrap import MIN_UNITS
 
@@ -173,7 +173,7 @@ def replicates_for(aggregation: str) -> int:
 
 
 def _scoreless(pair: PairedScore) -> str:
-    """Which scores are not a number on these documents; empty where both are numbers."""
+    """Which scores are not finite on these documents; empty if both are."""
     found = []
     for label, score in zip((pair.first, pair.second), pair.scores, strict=True):
         if score.value is None or not math.isfinite(score.value):
@@ -183,7 +183,7 @@ def _scoreless(pair: PairedScore) -> str:
 
 
 def _detectable_text(pair: PairedScore, alpha: float, tests: int) -> str:
-    """What so many documents can show: any difference at all, and how large a one."""
+    """What this many documents can detect: any difference at all, and how large it must be."""
     units, noun = (pair.n, "document") if pair.clusters is None else (pair.clusters, "cluster")
     if cannot_reach_alpha(pair.test, units, alpha):
         return f": {plural(units, noun)} {verb(units, 'is', 'are')} too few to show any"
@@ -194,7 +194,7 @@ def _detectable_text(pair: PairedScore, alpha: float, tests: int) -> str:
 
 
 def _equivalence_text(pair: PairedScore) -> str:
-    """What a margin says."""
+    """The result of the margin's test."""
     if pair.margin is None:
         return ""
     size = difference_text(pair.margin.margin, pair.is_share)
@@ -208,7 +208,7 @@ def _equivalence_text(pair: PairedScore) -> str:
 
 
 def overall_sentence(score: OverallScore, options: CompareOptions, tests: int) -> str:
-    """A pair over all tasks."""
+    """The verdict of a pair over all tasks."""
     value = score.difference.value
     if value is None or score.adjusted is None:
         return f"{score.second} and {score.first} cannot be compared over all tasks."
@@ -223,7 +223,7 @@ def overall_sentence(score: OverallScore, options: CompareOptions, tests: int) -
 
 
 def _scope_text(score: OverallScore) -> str:
-    """For which prompts, seeds or orders the sentence holds."""
+    """The prompts, seeds or orders to which the sentence applies."""
     parts = []
     if score.random:
         parts.append(f"taking the {' and the '.join(score.random)} as a random sample")
@@ -233,7 +233,7 @@ def _scope_text(score: OverallScore) -> str:
 
 
 def _tasks_text(tasks: Sequence[str]) -> str:
-    """`2 tasks, each`; what asks the same documents in several ways is one task."""
+    """`2 tasks, each`; variants on the same documents are one task."""
     families = list(dict.fromkeys(map(task_family, tasks)))
     if len(families) == len(tasks):
         return f"{len(tasks)} tasks, each"
@@ -266,7 +266,7 @@ def rank_systems(
     pairs: Sequence[PairedScore] | Sequence[OverallScore],
     better: bool,
 ) -> tuple[RankedSystem, ...]:
-    """Places of systems that were all compared with each other; those that cannot be told apart share a letter."""
+    """Ranks of systems that were all compared with each other; those that are not separable share a letter."""
     separated = []
     for pair in pairs:
         if pair.outcome in ("better", "worse"):
@@ -290,7 +290,7 @@ def _order(estimate: Estimate, sign: float) -> float:
 
 
 def ranking_table(labels: Sequence[str], scores: dict[str, Estimate], pairs: Sequence[PairedScore]) -> RankTable | None:
-    """Ranks on one task and metric; None where not every two systems were compared, or no direction is known."""
+    """Ranks on one task and metric; None if not all pairs were compared, or the direction is unknown."""
     compared = {frozenset((pair.first, pair.second)) for pair in pairs}
     wanted = {frozenset(two) for two in combinations(labels, 2)}
     better = pairs[0].higher_is_better if pairs else None

@@ -37,7 +37,7 @@ _FIRST_LAP, _GROWTH = 32, 1.25
 
 
 def lap_end(asked: int) -> int:
-    """How many documents are evaluated after the next lap: a pure function of the number before it."""
+    """Number of documents evaluated after the next lap: a pure function of the number before it."""
     return max(_FIRST_LAP, math.ceil(asked * _GROWTH))
 
 
@@ -47,16 +47,16 @@ class _TaskState:
 
     Attributes:
         order: its documents, in the order of evaluation.
-        metric: what the rule reads.
+        metric: the metric of the stopping rule.
         filter: its pipeline.
         reference: the other run; None for a rule without one.
-        is_lower_better: whether the metric counts what is wrong.
-        lacking: documents that the other run lacks.
-        asked: how many were evaluated.
+        is_lower_better: whether lower values of the metric are better.
+        lacking: number of documents that the other run lacks.
+        asked: number of evaluated documents.
         own: values of those that were scored, in order.
-        others: the other run's values of the same.
-        laps: how many laps were run.
-        stop: how it ended; None while it goes on.
+        others: the other run's values for the same documents.
+        laps: number of laps.
+        stop: how it ended; None while it continues.
         problem: why its answers cannot be scored, which ends the task; None otherwise.
     """
 
@@ -97,7 +97,7 @@ class _TaskState:
 
 
 class EarlyStopping:
-    """Batches of documents in random order; every task goes on until its stopping rule is met.
+    """Batches of documents in random order; every task continues until its stopping rule is met.
 
     Args:
         session: the run.
@@ -110,7 +110,7 @@ class EarlyStopping:
         self._laps = 0
 
     def next_batch(self) -> Batch | None:
-        """The next documents of every task that has not stopped; None when all have."""
+        """The next documents of every task that has not stopped; None if all have."""
         documents = {index: self._states[index].next_lap() for index in self._going()}
         if not documents:
             return None
@@ -146,7 +146,7 @@ def _stopped(result: TaskResult, state: _TaskState) -> TaskResult:
 
 
 def _task_states(session: Session, setup: Setup) -> list[_TaskState]:
-    """Every task with its documents in random order; one that no rule applies to is an error before the run."""
+    """Every task with its documents in random order; a task that the rule does not fit is an error before the run."""
     other, references = session.spec.sparing.until_decided, {}
     if other is not None:
         references = load_references(session.store, other, setup.tasks, f"--{UNTIL_DECIDED}")
@@ -201,7 +201,7 @@ def _ordered(task: Task, spec: RunSpec) -> list[Document]:
 
 
 def _judge(state: _TaskState, built: BuiltTask, session: Session, executed: Executed) -> None:
-    """Takes the values of a lap and applies the rule. A task that cannot be scored ends, and the others go on."""
+    """Takes the values of a lap and applies the rule. A task that cannot be scored ends, and the others continue."""
     end = state.asked + len(built.documents)
     try:
         _take(state, built, session, executed)

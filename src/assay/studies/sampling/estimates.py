@@ -42,7 +42,7 @@ def with_subsample_estimates(
     for item, result in zip(built, results, strict=True):
         try:
             found.append(_with_subsample(item, result, sparing, references.get(result.name)))
-        except Exception as error:  # a value of task code that no estimate takes costs this task alone
+        except Exception as error:  # a value of task code that cannot be estimated affects this task only
             found.append(without_score(result, problem_of(error, f"task {result.name}")))
     return tuple(found)
 
@@ -73,7 +73,7 @@ def _with_subsample(
 
 
 def with_subsample(result: TaskResult, subsample: SubsampleResult) -> TaskResult:
-    """A task's result with what the random part of its documents shows."""
+    """A task's result with the estimates from the random sample of its documents."""
     return replace(result, additions={**result.additions, "spared": subsample})
 
 

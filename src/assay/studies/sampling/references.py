@@ -1,6 +1,6 @@
 """Reference runs: the values of a recorded run, document by document.
 
-Takes a run's name and tasks; gives the value of every document. Documents are matched by content. A run is reopened
+In: a run's name and tasks. Out: the value of every document. Documents are matched by content. A run is reopened
 only if it stored no values, or if its documents differ from today's and the difference is to be reported.
 """
 
@@ -46,7 +46,7 @@ def load_references(store: Store, run: str, tasks: Sequence[Task], flag: str) ->
 
 
 def _from_kept_values(store: Store, record: RunRecord, task: Task) -> ReferenceValues | None:
-    """A task from the stored values of the run; None where it stored none, or evaluated other documents."""
+    """A task from the stored values of the run; None if it stored none, or evaluated other documents."""
     name = task.card.name
     kept = store.values.of_run(record.id, name)
     documents = _evaluated_documents(record, task) if kept else ()
@@ -58,7 +58,7 @@ def _from_kept_values(store: Store, record: RunRecord, task: Task) -> ReferenceV
 
 
 def _evaluated_documents(record: RunRecord, task: Task) -> Sequence[Document]:
-    """Today's documents at the indices that the run evaluated; nothing where these do not exist any more."""
+    """Today's documents at the indices that the run evaluated; empty if these no longer exist."""
     everything, indices = task.documents(), record.tasks[task.card.name].get("sample")
     try:
         if indices is not None:
@@ -75,7 +75,7 @@ def _numeric_values(kept: DocumentValues) -> Iterator[tuple[int, float]]:
 
 
 def _reopened(store: Store, record: RunRecord, tasks: Sequence[Task], flag: str) -> dict[str, ReferenceValues]:
-    """The tasks scored again from the stored answers, with the recorded scoring."""
+    """The tasks rescored from the stored answers, with the recorded scoring."""
     names = [task.card.name for task in tasks]
     sides = reopen_tasks(store, record, names, ignore)
     if any(reopened.needs_object for reopened in sides.values()):

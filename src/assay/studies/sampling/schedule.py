@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def make_schedule(session: Session, setup: Setup) -> Schedule:
-    """The schedule that the specification of a run asks for; loads its reference run."""
+    """The schedule that the specification of a run requests; loads its reference run."""
     options = session.spec.sparing
     if options.may_stop_early:
-        from assay.studies.sampling.early_stopping import EarlyStopping  # most runs have no use for it
+        from assay.studies.sampling.early_stopping import EarlyStopping  # most runs do not need it
 
         return EarlyStopping(session, setup)
     if options.reference is None:
@@ -42,7 +42,7 @@ def rescoring_schedule(session: Session, setup: Setup) -> Schedule:
 
 
 class SubsampleSchedule(FullSchedule):
-    """A random part of the documents in one batch; adds what it shows about all documents.
+    """A random part of the documents in one batch; adds estimates for all documents.
 
     Args:
         session: the run.
@@ -61,7 +61,7 @@ class SubsampleSchedule(FullSchedule):
 
 
 class RecordedSchedule(SubsampleSchedule):
-    """The schedule of a recorded run that is loaded: its early stop and its reference run are those of the record.
+    """The schedule of a recorded run that is loaded: its early stopping and its reference run are as recorded.
 
     Args:
         record: the run.
@@ -81,7 +81,7 @@ class RecordedSchedule(SubsampleSchedule):
         from assay.studies.sampling.subsample_values import SubsampleResult
 
         recorded = self._record.numbers(result.name).get("spared")
-        if recorded is None or result.subsample is None:  # the run did not get to its end, or cannot be scored today
+        if recorded is None or result.subsample is None:  # the run is unfinished, or cannot be scored today
             return result
         then = SubsampleResult.from_json(recorded)
         own = replace(result.subsample, differences=then.differences, reference=then.reference, stop=then.stop)

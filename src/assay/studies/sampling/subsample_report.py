@@ -1,4 +1,4 @@
-"""Sentences about a task of which a random part was evaluated: estimates for all documents, and why it stopped."""
+"""Sentences about subsampled tasks: estimates for all documents, and why the task stopped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay.studies.sampling.subsample_values import UNTIL_SE, AdditionalEstimate
 
 
 def subsample_lines(tasks: Sequence[TaskResult]) -> Iterator[str]:
-    """The sentences of every task of which a random part was evaluated."""
+    """The sentences of every subsampled task."""
     for task in tasks:
         if task.subsample is not None:
             yield from map(printable, _lines(task, task.subsample))

@@ -1,4 +1,4 @@
-"""What is known about a task of which a random part of the documents was evaluated."""
+"""Values of subsampled tasks: estimates for all documents, and the result of early stopping."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class EarlyStop:
 
     Attributes:
         rule: `until_se` or `until_decided`.
-        metric: what the rule read.
+        metric: the metric of the rule.
         filter: its pipeline.
-        is_reached: whether the rule stopped the task; it ran out of documents otherwise.
+        is_reached: whether the rule stopped the task; otherwise all documents were evaluated.
         documents: evaluated documents.
         most: documents that would have been evaluated without the rule.
-        laps: after how many laps.
+        laps: number of laps.
         low: lower anytime-valid bound of the mean, or of the difference from the other run.
         high: upper bound.
-        level: probability that the bounds hold at all times together.
+        level: probability that the bounds hold at all times simultaneously.
         p: anytime-valid p-value of the difference; None for `until_se`.
-        is_better: whether this run is the better one; None where that is not decided, and for `until_se`.
+        is_better: whether this run is the better one; None if undecided, and for `until_se`.
         wanted: the requested standard error; None for `until_decided`.
         other: the other run; None for `until_se`.
         lacking: documents that were skipped because the other run lacks them.
@@ -61,11 +61,11 @@ class EarlyStop:
 
 @dataclass(frozen=True, slots=True)
 class SubsampleResult:
-    """Estimates from a random part of a task's documents.
+    """Estimates from a random sample of a task's documents.
 
     Attributes:
-        asked: evaluated documents.
-        available: documents of the task.
+        asked: number of evaluated documents.
+        available: number of documents of the task.
         seed: seed of the sample.
         whole: per metric that is a mean, the estimated mean over all documents of the task.
         differences: the same with the reference run as control variate.
@@ -101,7 +101,7 @@ class ReferenceValues:
 
     Attributes:
         run: the run's name.
-        task: the task's.
+        task: the task's name.
         contents: document → digest of its content.
         values: (metric, pipeline) → document → value, for metrics whose values are numbers.
     """

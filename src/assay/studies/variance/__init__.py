@@ -1,1 +1,1 @@
-"""How far a score moves with the prompt, the few-shot seed, the order of choices and the draw."""
+"""Variance of a score over prompts, few-shot seeds, orders of the choices and draws."""

@@ -1,4 +1,4 @@
-"""Variance decomposition of tasks in several prompts, seeds, orders or draws: levels, agreement, sources."""
+"""Variance decomposition of tasks with several prompts, seeds, orders or draws: levels, agreement, sources."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OVER_DRAWS = ("take_first_k", "majority_vote")
 _NO_MEAN = "the metric is not a mean over documents"
 _NO_VALUE = "the metric has no value"
 _ONE_DOCUMENT = "one document gives no variance"
-# Score per document, by its place in the split.
+# Score per document, by its index in the split.
 DocumentScores = Mapping[int, float]
 # A metric under a pipeline.
 MetricKey = tuple[str, str]
@@ -48,12 +48,12 @@ class _Cell:
 
     @cached_property
     def indices(self) -> Mapping[int, int]:
-        """Document → its place in the split: prompts may pass over different rows."""
+        """Document → its index in the split: prompts may skip different rows."""
         return dict(enumerate(split_indices(self.task)))
 
     @cached_property
     def drawn(self) -> Sequence[Sequence[Sample]]:
-        """Every draw scored as if it were the only one; empty where there are none, or they cannot be told apart."""
+        """Every draw scored as if it were the only one; empty if there are none, or scoring them fails."""
         draws = self.draws or 1
         pipelines = [
             pipeline
@@ -69,7 +69,7 @@ class _Cell:
             return ()
 
     def column(self, key: MetricKey, samples: Sequence[Sample] | None = None) -> DocumentScores | None:
-        """A metric's value of every document; None where the values are not numbers."""
+        """A metric's value of every document; None if the values are not numbers."""
         metric, name = key
         found = {}
         for sample in self.result.samples if samples is None else samples:
@@ -81,7 +81,7 @@ class _Cell:
         return found
 
     def columns(self, key: MetricKey) -> list[DocumentScores]:
-        """A column per draw; one where the metric uses all draws; none where it is not a mean, or has no value."""
+        """One column per draw; one in total if the metric uses all draws; none if it is not a mean, or has no value."""
         whole = self.column(key)
         value = self.result.metric(*key).estimate.value
         if not whole or value is None or not _is_mean(value, whole.values()):
@@ -95,7 +95,7 @@ class _Cell:
         return [{self.indices[document]: pick for document, pick in picks.items()} for picks in found]
 
     def right(self) -> Mapping[int, tuple[int, Any]]:
-        """Per document, how many choices it has and which are right."""
+        """Per document, its number of choices and the right ones."""
         return {self.indices[document]: right for document, right in gold_choices_of(self.task, self.result).items()}
 
 
@@ -115,11 +115,11 @@ def _is_mean(value: float, found: Any) -> bool:
 
 
 def _is_mean_of_draws(singles: Sequence[DocumentScores | None], whole: DocumentScores) -> bool:
-    """Whether a metric of all draws is that of the first, or their mean: another one is a property of the whole set."""
+    """Whether a metric over all draws is that of the first, or their mean; any other is a property of the whole set."""
     columns = [column for column in singles if column]
     if not columns or len(columns) < len(singles):
         return False
-    # A document that failed in some of its draws has a value for the others alone.
+    # A document that failed in some of its draws has values for the others only.
     shared = [index for index in whole if all(index in column for column in columns)]
     ways = (lambda drawn: drawn[0], lambda drawn: math.fsum(drawn) / len(drawn))
     return any(
@@ -134,12 +134,12 @@ def _is_same(first: float, second: float) -> bool:
 def task_variances(
     tasks: Sequence[Task], scorers: Sequence[DocumentScorer], results: Sequence[TaskResult]
 ) -> tuple[TaskVariance, ...]:
-    """Every task with several variants, by every metric, in the order of the run.
+    """The variance of every task with several variants, by every metric, in the order of the run.
 
     Args:
         tasks: the tasks.
-        scorers: how they are scored.
-        results: what they scored.
+        scorers: their scorers.
+        results: their results.
     """
     families: dict[str, list[_Cell]] = {}
     for task, scorer, result in zip(tasks, scorers, results, strict=True):
@@ -170,7 +170,7 @@ def _variance(base: str, key: MetricKey, cells: Sequence[_Cell]) -> TaskVariance
     if PROMPT in cells[0].levels and len(_levels(cells, PROMPT)) == 1:  # the score is that of this prompt
         base = f"{base}@{cells[0].levels[PROMPT]}"
     columns = [cell.columns(key) for cell in cells]
-    if min(map(len, columns)) < max(map(len, columns)):  # draws can be told apart in some cells only
+    if min(map(len, columns)) < max(map(len, columns)):  # draws can be scored separately in some cells only
         columns = [
             [whole] if (whole := cell.column(key)) and found else [] for cell, found in zip(cells, columns, strict=True)
         ]
@@ -194,7 +194,7 @@ def _variance(base: str, key: MetricKey, cells: Sequence[_Cell]) -> TaskVariance
 
 
 def _why_not(key: MetricKey, cells: Sequence[_Cell], columns: Sequence[Sequence[DocumentScores]]) -> str:
-    """Why some cells have no values of their documents."""
+    """Why some cells have no per-document values."""
     lacking = [cell for cell, own in zip(cells, columns, strict=True) if not own]
     if any(cell.result.metric(*key).estimate.value is not None for cell in lacking):
         return _NO_MEAN
@@ -202,7 +202,7 @@ def _why_not(key: MetricKey, cells: Sequence[_Cell], columns: Sequence[Sequence[
 
 
 def _available(cells: Sequence[_Cell]) -> dict[str, int]:
-    """How many documents there are to ask, and orders of their choices."""
+    """Number of available documents, and of orders of their choices."""
     found, sizes = {DOCUMENT: min(len(cell.indices) for cell in cells)}, _choices(cells)
     return {**found, ORDER: math.factorial(min(sizes))} if sizes else found
 
@@ -214,7 +214,7 @@ def _totals(cells: Sequence[_Cell]) -> dict[str, int]:
 
 
 def _choices(cells: Sequence[_Cell]) -> set[int]:
-    """How many choices documents have whose orders are varied."""
+    """The numbers of choices of the documents, if orders are varied."""
     found = {len(item.instance.choices) for cell in cells for item in cell.result.answered} - {0, 1}
     return found if ORDER in cells[0].levels else set()
 
@@ -226,7 +226,7 @@ def _levels(cells: Sequence[_Cell], axis: str) -> list[str]:
 def _table(
     cells: Sequence[_Cell], columns: Sequence[Sequence[DocumentScores]], names: Sequence[str], indices: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Scores by document, by the axes of the cells and by draw; NaN where there is none."""
+    """Scores by document, by the axes of the cells and by draw; NaN if there is none."""
     import numpy as np
 
     rows = {index: row for row, index in enumerate(indices)}
@@ -246,7 +246,7 @@ def _evaluated_indices(cell: _Cell) -> Iterator[int]:
 
 
 def _clusters(cells: Sequence[_Cell], indices: Sequence[int]) -> list[str] | None:
-    """The cluster of every document; None where documents are independent."""
+    """The cluster of every document; None if documents are independent."""
     found: dict[int, str] = {}
     for cell in cells:
         found |= {
@@ -256,7 +256,7 @@ def _clusters(cells: Sequence[_Cell], indices: Sequence[int]) -> list[str] | Non
 
 
 def _naive(table: NDArray[np.float64], clusters: Sequence[str] | None) -> float | None:
-    """The standard error with documents as the only chance; None where equal ones say nothing of others."""
+    """The standard error with documents as the only random factor; None if equal scores allow no estimate."""
     import numpy as np
 
     from assay.stats.clustered import clustered_mean
@@ -303,7 +303,7 @@ def _at(
 
 
 def _first_line(cells: Sequence[_Cell], axis: str) -> list[_Cell]:
-    """The cells at every level of an axis, and at the first of all others."""
+    """The cells at every level of an axis, with all other axes at their first level."""
     first = cells[0].levels
     return [cell for cell in cells if all(cell.levels[name] == first[name] for name in first if name != axis)]
 
@@ -326,7 +326,7 @@ def _axis(
 
 
 def _score(key: MetricKey, cell: _Cell, columns: Sequence[DocumentScores]) -> float | None:
-    """What a cell scored, over all its draws."""
+    """The score of a cell, over all its draws."""
     if len(columns) > 1:
         return _mean([_value(column) for column in columns])
     return cell.result.metric(*key).estimate.value

@@ -1,4 +1,4 @@
-"""Scores of tasks in several prompts, collected per task and metric."""
+"""Scores of tasks with several prompts, collected per task and metric."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from assay.studies.variance.variance_values import PromptAxis
 
 
 def prompt_axes(tasks: Sequence[Task], results: Sequence[TaskResult]) -> tuple[PromptAxis, ...]:
-    """An axis for every task in prompts and every metric, in the order of the run.
+    """An axis for every task with several prompts and every metric, in the order of the run.
 
     Args:
         tasks: the tasks.
-        results: what they scored, task by task.
+        results: their results, task by task.
     """
     found: dict[tuple[str, str, str], list[_PromptScore]] = {}
     lost: dict[str, list[_PromptScore]] = {}
@@ -54,7 +54,7 @@ def prompt_axes(tasks: Sequence[Task], results: Sequence[TaskResult]) -> tuple[P
 
 @dataclass(frozen=True, slots=True)
 class _PromptScore:
-    """One prompt, at one level of all else: its score, the documents that count, and their indices in the split."""
+    """A prompt, at one level of the other axes: its score, the documents that count, and their indices in the split."""
 
     prompt: str
     score: float | None
@@ -70,7 +70,7 @@ def _scored_indices(task: Task, result: TaskResult, metric: MetricResult) -> fro
 
 
 def _shared(entries: Sequence[_PromptScore]) -> int | None:
-    """How many documents count with every prompt; None for metrics that do not count documents one by one."""
+    """Number of documents that count with every prompt; None for metrics without per-document values."""
     known = [entry for entry in entries if entry.score is not None]
     if not known or any(len(entry.indices) != entry.documents for entry in known):
         return None
@@ -78,6 +78,6 @@ def _shared(entries: Sequence[_PromptScore]) -> int | None:
 
 
 def _mean(scores: Sequence[float | None]) -> float | None:
-    """The score of a prompt; over seeds and the like, where there were several."""
+    """The score of a prompt; averaged over seeds and the like if there are several."""
     known = [score for score in scores if score is not None]
     return math.fsum(known) / len(known) if known else None

@@ -1,4 +1,4 @@
-"""Figures of a run in several prompts, seeds, orders or draws: which of its numbers they show."""
+"""Figures of a run with several prompts, seeds, orders or draws: the numbers that they show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from assay.studies.variance.variance_values import PromptAxis, TaskVariance
 
 
 def write_prompt_figure(axes: Sequence[PromptAxis], path: str | Path) -> Path:
-    """Draws a task's first metric from 0 to 1, for every task in several prompts."""
+    """Draws a task's first metric from 0 to 1, for every task with several prompts."""
     shown: dict[str, PromptAxis] = {}
     for axis in axes:
         if axis.known and all(0 <= score <= 1 for score in axis.known.values()):

@@ -18,7 +18,7 @@ _HELPS = 0.95
 
 
 def prompt_lines(axes: Sequence[PromptAxis]) -> Iterator[str]:
-    """A line for every task in several prompts and every metric: mean, deviation, lowest, highest, spread."""
+    """A line for every task with several prompts and every metric: mean, deviation, lowest, highest, spread."""
     for axis in axes:
         known = axis.known
         head = f"{axis.task}, {axis.metric}" + (f" ({axis.filter})" if axis.filter != "none" else "")
@@ -40,7 +40,7 @@ def prompt_lines(axes: Sequence[PromptAxis]) -> Iterator[str]:
 
 
 def _document_count_note(axis: PromptAxis) -> str:
-    """A sentence where the prompts were not evaluated on the same documents."""
+    """A sentence if the prompts were not evaluated on the same documents."""
     counts = [axis.documents[name] for name in axis.known]
     low, high = min(counts), max(counts)
     if low == high and axis.shared in (None, low):
@@ -50,7 +50,7 @@ def _document_count_note(axis: PromptAxis) -> str:
 
 
 def draw_lines(tasks: Sequence[TaskResult]) -> Iterator[str]:
-    """What became of the draws of tasks that ask their questions several times; tasks with the same counts together."""
+    """The counts of draws of tasks with several draws per question; tasks with the same counts share a line."""
     names: dict[str, list[str]] = {}
     for task in tasks:
         counts = task.denominators.draws
@@ -109,7 +109,7 @@ def _mean(parts: Decomposition) -> str:
 
 
 def _error_lines(item: TaskVariance, parts: Decomposition) -> Iterator[str]:
-    """For whom the error holds: a reader takes a standard error for that of documents."""
+    """The factors that the standard error covers: readers assume that it covers documents only."""
     if parts.stderr is None:
         return
     whole = "".join(f"; all {_counted(name, parts.levels[name])} were evaluated" for name in parts.exhausted)
@@ -163,12 +163,12 @@ def _part_lines(item: TaskVariance, parts: Decomposition) -> Iterator[str]:
 
 
 def _advice(item: TaskVariance, parts: Decomposition, error: float) -> str:
-    """What to buy more of. Twice as many of any factor are twice as many requests, so their worth can be compared."""
+    """Which factor to increase. Doubling any factor doubles the requests, so their benefits are comparable."""
 
     def lacks(forecast: StderrForecast) -> bool:
         return 2 * forecast.levels > item.available.get(forecast.factor, math.inf)
 
-    ordered = sorted(parts.forecasts, key=lacks)  # what cannot be had comes last
+    ordered = sorted(parts.forecasts, key=lacks)  # factors that cannot be doubled come last
     helps = [one for one in ordered if not lacks(one) and one.doubled <= _HELPS * error]
     described = []
     for one in ordered:
@@ -183,7 +183,7 @@ def _plural(noun: str) -> str:
 
 
 def effect_name(effect: Effect) -> str:
-    """`document × seed`; draws, which are nested in all else, have their own name."""
+    """`document × seed`; draws, which are nested in all other factors, have their own name."""
     return DRAW if DRAW in effect else COMBINED.join(effect)
 
 

@@ -1,4 +1,4 @@
-"""What a run in several prompts, seeds, orders or draws scored: per level of each axis, and by source of variance."""
+"""Scores of a run with several prompts, seeds, orders or draws: per level of each axis, and by source of variance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MEAN_FIELDS = ("mean", "stderr", "low", "high", "degrees")
 
 
 class LevelScores:
-    """What the levels of an axis scored: `scores`, level → score; one without a score (None) counts nowhere."""
+    """The scores of the levels of an axis: `scores`, level → score; a level without a score (None) is not counted."""
 
     __slots__ = ()
     scores: Mapping[str, float | None]
@@ -26,7 +26,7 @@ class LevelScores:
 
     @property
     def mean(self) -> float | None:
-        """Mean over levels; each counts once, whatever its documents."""
+        """Mean over levels; each counts once, whatever its number of documents."""
         return math.fsum(self.known.values()) / len(self.known) if self.known else None
 
     @property
@@ -46,7 +46,7 @@ class LevelScores:
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation over levels, as of a sample of them; None for fewer than two."""
+        """Sample standard deviation over levels; None for fewer than two."""
         if len(self.known) < 2 or self.mean is None:
             return None
         squares = math.fsum((score - self.mean) ** 2 for score in self.known.values())
@@ -74,9 +74,9 @@ class VarianceAxis(LevelScores):
     Attributes:
         name: `prompt`, `seed`, `order` or `draw`.
         scores: level → mean score over the levels of all other axes.
-        agreement: share of pairs of levels that pick the same choice of a document, the other axes at their first
+        agreement: share of pairs of levels that predict the same choice of a document, the other axes at their first
             level; None for tasks without choices, and for levels whose choices are not the same.
-        alpha: Krippendorff's α of the same picks.
+        alpha: Krippendorff's α of the same predictions.
     """
 
     name: str
@@ -103,10 +103,10 @@ class PromptAxis(LevelScores):
         task: the task's own name.
         metric: name of the metric.
         filter: name of the pipeline.
-        scores: prompt → score; None where nothing could be scored.
-        documents: prompt → documents that count.
-        left_out: prompt → documents of the split that it cannot put.
-        shared: documents that count with every prompt that has a score; None where that is not known.
+        scores: prompt → score; None if nothing could be scored.
+        documents: prompt → number of documents that count.
+        left_out: prompt → number of documents of the split that it cannot render.
+        shared: documents that count with every prompt that has a score; None if unknown.
     """
 
     task: str
@@ -139,12 +139,12 @@ class TaskVariance:
         task: the task's own name.
         metric: name of the metric.
         filter: name of the pipeline.
-        axes: what was varied.
-        parts: the table of scores, taken apart; None where that cannot be done.
-        naive: standard error of the mean with documents as the only chance: what it would be had the prompts, seeds,
-            orders and draws of the run been the only ones there are.
-        reason: why the scores were not taken apart.
-        available: factor → how many levels there are to ask, where that is known.
+        axes: the axes that were varied.
+        parts: the variance decomposition of the scores; None if it cannot be computed.
+        documents_only_stderr: standard error of the mean with documents as the only random factor, as if the prompts,
+            seeds, orders and draws of the run were the only ones.
+        reason: why the scores were not decomposed.
+        available: factor → number of available levels, if known.
     """
 
     task: str
@@ -157,7 +157,7 @@ class TaskVariance:
     available: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as JSON data."""
+        """The result as JSON data."""
         head = {"task": self.task, "metric": self.metric, "filter": self.filter}
         axes = [axis.to_json() for axis in self.axes]
         if self.parts is None:

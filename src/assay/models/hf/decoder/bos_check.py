@@ -1,6 +1,6 @@
 """Detects a missing BOS token, which silently costs some models most of their score.
 
-Takes the tokenisation rules and logits of a loaded model; gives a notice with both perplexities, or None.
+In: the tokenisation rules and logits of a loaded model. Out: a notice with both perplexities, or None.
 """
 
 from __future__ import annotations

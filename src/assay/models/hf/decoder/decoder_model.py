@@ -1,6 +1,6 @@
 """Causal language models of `hf`: any decoder that transformers loads, from a folder or the Hub.
 
-Takes lm-eval's model arguments; gives a `Model` that also satisfies `ExposesTokens`, `RendersPrompts`,
+In: lm-eval's model arguments. Out: a `Model` that also satisfies `ExposesTokens`, `RendersPrompts`,
 `ProvidesModelFacts`, `ReportsWorkload`, `ReportsNotices`, `ReportsExecution` and `Trainable`. Opening a model only
 checks that its folder exists; the small files are read for its fingerprint, and weights are loaded on the first
 request.
@@ -184,7 +184,7 @@ class CausalModel(LanguageModel):
         return None if self._engine is None else self._engine.meter
 
     def description(self) -> Mapping[str, Any]:
-        """How the last `respond` was executed, for the record; empty before the weights are loaded."""
+        """Execution report of the last `respond`, for the record; empty before the weights are loaded."""
         return {} if self._engine is None else self._engine.description()
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """Encoders of `hf`, such as BERT and RoBERTa; their head determines which requests they answer.
 
-Takes the same arguments as for decoders; gives a `Model` that also satisfies `ExposesTokens`, `ReportsNotices`,
+In: the same arguments as for decoders. Out: a `Model` that also satisfies `ExposesTokens`, `ReportsNotices`,
 `ReportsExecution` and `Trainable`. An encoder without a head answers no requests, but can be trained.
 """
 
@@ -84,7 +84,7 @@ class EncoderModel(PaddedModel[EncoderNetwork]):
         return make_masked_encoder(self.tokenizer, self.max_length, self.arguments)
 
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
-        """Answers the request kinds of the head; refuses others without loading the weights."""
+        """Answers the request kinds of the head; rejects others without loading the weights."""
         supported = [
             (index, request) for index, request in enumerate(requests) if request.kind in self.capabilities.kinds
         ]
@@ -159,7 +159,7 @@ class EncoderModel(PaddedModel[EncoderNetwork]):
         return TokenView(context, continuation, *pieces, entry.truncated, self._masked_encoder.given_text(request))
 
     def description(self) -> Mapping[str, Any]:
-        """How requests were executed, for the record; empty before the weights are loaded."""
+        """Execution report, for the record; empty before the weights are loaded."""
         if self._network is None:
             return {}
         return {"engine": "padded", "why": f"an encoder with a {self._network.head.name}"}

@@ -1,6 +1,6 @@
 """A loaded encoder with its head: rows of tokens in, logits out.
 
-Takes `HeadRow`s, or rows of ids for a masked language model; gives logits, on the CPU except for masked language
+In: `HeadRow`s, or rows of ids for a masked language model. Out: logits, on the CPU except for masked language
 models.
 """
 

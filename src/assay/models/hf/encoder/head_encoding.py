@@ -1,6 +1,6 @@
 """Encoded requests for encoder heads, the same for inference and training.
 
-Takes a `Classification`, `ChoiceSelection` or `SpanExtraction` and a transformers tokenizer; gives rows of token ids
+In: a `Classification`, `ChoiceSelection` or `SpanExtraction` and a transformers tokenizer. Out: rows of token ids
 with the tokenizer's own special tokens, and the number of truncated tokens. Needs neither weights nor torch.
 """
 

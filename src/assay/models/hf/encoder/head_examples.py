@@ -1,6 +1,6 @@
 """Training examples of encoder heads: which head they need, and the position of the right answer in its row.
 
-Takes training examples with one request each; gives a `HeadRecipe`. Examples with one common set of labels train a
+In: training examples with one request each. Out: a `HeadRecipe`. Examples with one common set of labels train a
 classification head, other labels and choices a multiple-choice head, spans a span head.
 """
 

@@ -1,6 +1,6 @@
 """Inference with an encoder head: rows of all requests, longest first, equal rows once.
 
-Takes requests by index; gives each answer when its last row has been computed.
+In: requests by index. Out: each answer when its last row has been computed.
 """
 
 from __future__ import annotations

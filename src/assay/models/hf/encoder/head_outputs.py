@@ -1,6 +1,6 @@
 """From a head's logits to answers: log-probabilities of labels and choices, and answer spans.
 
-Takes a request, its rows and their logits; gives an output, or a failure if logits are not finite.
+In: a request, its rows and their logits. Out: an output, or a failure if logits are not finite.
 """
 
 from __future__ import annotations

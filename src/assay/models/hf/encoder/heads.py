@@ -1,6 +1,6 @@
 """Encoder heads: which head a checkpoint has, its request kinds, and the names of its outputs.
 
-Takes config.json and the model arguments; gives a `HeadKind`, or an error. Imports neither torch nor transformers.
+In: config.json and the model arguments. Out: a `HeadKind`, or an error. Imports neither torch nor transformers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Encoded requests of masked language models: rows of ids, and the positions to mask for each scored token.
 
-Takes `Loglikelihood` and `RollingLoglikelihood` requests; gives windows of ids, or refusals. Needs no weights.
+In: `Loglikelihood` and `RollingLoglikelihood` requests. Out: windows of ids, or refusals. Needs no weights.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Pseudo-log-likelihoods of masked language models: each token is masked in turn and scored given all others.
 
-Takes encoded texts and a loaded network; gives (index, Logprob | Failure) as texts finish. Equal rows are computed
+In: encoded texts and a loaded network. Out: (index, Logprob | Failure) as texts finish. Equal rows are computed
 once, so single-token choices share a row. Scoring by Salazar et al. 2020; the within-word variant by Kauf and Ivanova
 2023.
 """

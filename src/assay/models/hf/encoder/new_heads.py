@@ -1,6 +1,6 @@
 """Encoders with the head to train: the parent's own if it fits, else a new one on the parent's body.
 
-Takes a parent and the kind of head; gives a loaded network. New heads are initialised from torch's random state.
+In: a parent and the kind of head. Out: a loaded network. New heads are initialised from torch's random state.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Encoded requests of encoder-decoders: the prompt goes to the encoder, the continuation to the decoder.
 
-Takes requests; gives encoded requests or refusals. The rules are lm-eval's for this family: both parts are encoded
+In: requests. Out: encoded requests or refusals. The rules are lm-eval's for this family: both parts are encoded
 separately, the prompt with the tokenizer's special tokens, the continuation without any, so without EOS.
 """
 

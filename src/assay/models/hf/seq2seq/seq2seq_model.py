@@ -1,6 +1,6 @@
 """Encoder-decoders of `hf`, such as T5 and BART: the encoder reads the prompt, the decoder answers.
 
-Takes the same arguments as for decoders; gives a `Model` that also satisfies `ExposesTokens`, `ReportsNotices`,
+In: the same arguments as for decoders. Out: a `Model` that also satisfies `ExposesTokens`, `ReportsNotices`,
 `ReportsExecution` and `Trainable`. Every distinct prompt is encoded once for all its requests.
 """
 
@@ -129,7 +129,7 @@ class EncoderDecoder(LanguageModel, PaddedModel[Seq2SeqNetwork]):
         return partial(text_recipe, Seq2SeqRecipe, self._encoder)
 
     def description(self) -> Mapping[str, Any]:
-        """How the last `respond` was executed, for the record; empty before the weights are loaded."""
+        """Execution report of the last `respond`, for the record; empty before the weights are loaded."""
         if self._network is None:
             return {}
         return {"engine": "padded", "why": "an encoder-decoder", "encoded_contexts": self._contexts}

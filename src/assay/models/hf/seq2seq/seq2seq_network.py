@@ -1,6 +1,6 @@
 """A loaded encoder-decoder: encodes contexts once, then decodes rows from the encoder states.
 
-Takes contexts and rows of ids; gives encoder states, logits, and inputs for transformers' `generate`.
+In: contexts and rows of ids. Out: encoder states, logits, and inputs for transformers' `generate`.
 """
 
 from __future__ import annotations
