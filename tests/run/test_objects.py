@@ -108,7 +108,7 @@ def test_objects_and_task_files_of_one_run(store: Path) -> None:
 
 def test_listed_documents_have_their_questions(store: Path) -> None:
     whole, sampled = pair(store, sums)
-    found = compare(whole, sampled, tasks=[sums], flips=1, picks=True).pairs[0]
+    found = compare(whole, sampled, tasks=[sums], flips=1, predictions=True).pairs[0]
     assert found.picks is not None
     assert all(str(flip.question).endswith("=") for flip in found.flips)
 

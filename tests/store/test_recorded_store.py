@@ -178,7 +178,7 @@ def test_other_metrics_of_a_recorded_run(recorded: Path) -> None:
 def test_two_recorded_runs_are_compared_with_the_numbers_of_before(recorded: Path) -> None:
     found = recorded / "found.json"
     runs = [records(recorded)[name].id for name in ("kinds", "other_model")]
-    settings = ["--metric", "all", "--picks", "--flips", "2", "--format", "json", "--output_path", str(found)]
+    settings = ["--metric", "all", "--predictions", "--flips", "2", "--format", "json", "--output_path", str(found)]
     assert main(["compare", *runs, "--store", "store.db", *settings]) == 0
     expected = json.loads((recorded / "comparison.json").read_text(encoding="utf-8"))
     assert differences(_without_prose(json.loads(found.read_text(encoding="utf-8"))), _without_prose(expected)) == []

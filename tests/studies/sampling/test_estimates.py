@@ -94,8 +94,8 @@ def test_a_limit_keeps_its_notice() -> None:
         ({"sample": 0}, "--sample  is 0"),
         ({"until_se": 1.5}, "--until_se  is 1.5"),
         ({"until_se": 0.1, "until_decided": "last"}, "--until_se  is given together"),
-        ({"reference": "last"}, "--reference  helps where"),
-        ({"reference": "last", "sample": 5, "until_se": 0.1}, "--reference  helps where"),
+        ({"reference": "last"}, "--reference  needs a fixed random sample"),
+        ({"reference": "last", "sample": 5, "until_se": 0.1}, "--reference  needs a fixed random sample"),
         ({"until_se": 0.1, "samples": {"a": [1]}}, "--samples  names documents"),
     ],
 )
