@@ -79,7 +79,9 @@ def main() -> None:
     parser.add_argument("old", type=Path, help="the checkout to compare with")
     parser.add_argument("new", type=Path, nargs="?", default=Path(__file__).parents[1], help="default: this one")
     parser.add_argument("--repeats", type=int, default=5, help="counted rounds (default: %(default)s)")
-    parser.add_argument("--documents", type=int, default=20_000, help="of the run without a model")
+    parser.add_argument(
+        "--documents", type=int, default=20_000, help="documents in the run without a model (default: %(default)s)"
+    )
     parser.add_argument("--lm-eval-python", help="a Python with lm-eval; its task files are used")
     parser.add_argument("--shared", type=Path, help="the folder with data/ and tools/")
     args = parser.parse_args()

@@ -194,13 +194,12 @@ class ReportFormats:
     def write(self, found: Any, output_path: str | Path) -> WrittenFiles:
         """Writes the file that `--output_path` names, or all files into the folder that it names."""
         target = Path(output_path).expanduser()
-        if names_file(target, self.suffixes):
-            return write_each((target, self._maker(name, found)) for name in self._format_of(target.suffix))
-        files = {target / f"{self.name}{suffix}": name for name, (suffix, _) in self.formats.items()}
+        names = {suffix: name for name, (suffix, _) in self.formats.items()}
+        if names_file(target, names):
+            files = {target: names[target.suffix]}
+        else:
+            files = {target / f"{self.name}{suffix}": name for suffix, name in names.items()}
         return write_each((path, self._maker(name, found)) for path, name in files.items())
-
-    def _format_of(self, suffix: str) -> list[str]:
-        return [name for name, (own, _) in self.formats.items() if own == suffix]
 
     def _maker(self, name: str, found: Any) -> Maker:
         return lambda path: write_text(path, self.text(name, found))

@@ -41,7 +41,7 @@ class SystemEntry:
 
     @cached_property
     def addends(self) -> Floats | None:
-        """Each document's contribution to the sum behind the score; None if there is no such sum."""
+        """Each document's contribution to the sum behind the score; None if the score is not based on a sum."""
         if self.recorded.aggregation in _SUMS:
             return self.numbers
         return self.numbers.reshape(-1, 2)[:, 0] if self.recorded.aggregation in _RATIOS else None
