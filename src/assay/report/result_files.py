@@ -157,17 +157,18 @@ def names_file(output_path: str | Path, suffixes: Iterable[str]) -> bool:
     return target.suffix in suffixes and not target.is_dir()
 
 
-def check_output_path(output_path: str | Path, suffixes: Iterable[str] = (".json",)) -> None:
+def check_output_path(output_path: str | Path, suffixes: Iterable[str] | None = None) -> None:
     """Raises early if results cannot be written to the path.
 
     Args:
         output_path: a folder, or a file with one of the suffixes.
-        suffixes: suffixes of the files that are written.
+        suffixes: suffixes of a report's files; None for result files, where `.json` always names a file.
     """
     if output_path == "":
         raise OutputError(Fault("--output_path", "is empty", "a folder", 'The current folder is "."'))
     target = Path(output_path).expanduser()
-    check_folder(target.parent if names_file(target, suffixes) else target, "Choose another --output_path")
+    is_file = target.suffix == ".json" if suffixes is None else names_file(target, suffixes)
+    check_folder(target.parent if is_file else target, "Choose another --output_path")
 
 
 @dataclass(frozen=True, slots=True)
