@@ -101,10 +101,10 @@ def test_a_plan_counts_and_requests_nothing(tmp_path: Path) -> None:
     model = ScriptedModel(seven)
     tasks = [toy_generation_task(4), toy_generation_task(6, name="more"), toy_choice_task(2)]
     before = plan_run(model, tasks, store=tmp_path / "s.db")
-    assert (before.posed, before.unique, before.known, before.missing) == (18, 14, 0, 14)
+    assert (before.built, before.unique, before.known, before.missing) == (18, 14, 0, 14)
     assert before.kinds == {"generation": 6, "loglikelihood": 8}
     assert (before.tokens, before.generated_tokens, before.seconds) == (None, 6 * 16, None)
-    assert [(row.name, row.posed, row.unique, row.missing) for row in before.tasks] == [
+    assert [(row.name, row.built, row.unique, row.missing) for row in before.tasks] == [
         ("toy_generation", 4, 4, 4),
         ("more", 6, 6, 2),
         ("toy_choice", 8, 8, 8),
@@ -122,7 +122,7 @@ def test_a_plan_knows_what_the_store_knows_and_how_fast_it_was(tmp_path: Path) -
 
 def test_a_plan_follows_the_limit() -> None:
     plan = plan_run(ScriptedModel(seven), toy_generation_task(10), store=":memory:", limit=0.25)
-    assert (plan.posed, plan.tasks[0].documents) == (3, 3)
+    assert (plan.built, plan.tasks[0].documents) == (3, 3)
 
 
 @pytest.mark.parametrize(

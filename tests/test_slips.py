@@ -403,7 +403,7 @@ def test_the_task_that_the_error_shows_works(tmp_path: Path) -> None:
 )
 def test_what_fits_is_taken(settings: dict[str, Any]) -> None:
     model = ScriptedModel(answer)
-    assert assay.evaluate(model, toy_choice_task(4), store=":memory:", **settings).counts.posed
+    assert assay.evaluate(model, toy_choice_task(4), store=":memory:", **settings).counts.built
 
 
 def test_seeds_may_be_given_as_on_the_command_line() -> None:

@@ -83,7 +83,7 @@ def ask(plan: RequestPlan, model: Model, store: Store, listener: Listener) -> Ex
 def plan_of(count: int) -> RequestPlan:
     asked = tuple(Loglikelihood("q", f" {number}") for number in range(count))
     keys = find_keys([Instance("t", 0, asked)], StreamModel.fingerprint.digest)
-    return make_plan(keys.posed, keys.requests, set())
+    return make_plan(keys.built, keys.requests, set())
 
 
 def kept_after(model: StreamModel, plan: RequestPlan, error: type[BaseException], match: str) -> int:
@@ -286,7 +286,7 @@ def test_answers_at_hand_equal_those_read_back_from_the_store() -> None:
 def test_halves_of_a_character_are_joined_before_they_are_scored() -> None:
     asked = Generation("q")
     keys = find_keys([Instance("t", 0, (asked,))], StreamModel.fingerprint.digest)
-    plan = make_plan(keys.posed, keys.requests, set())
+    plan = make_plan(keys.built, keys.requests, set())
     with Store() as store:
         model = StreamModel(lambda requests: iter([(0, Text("\ud83d\ude00 \ud83d"))]))
         executed = ask(plan, model, store, ignore)

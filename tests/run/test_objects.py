@@ -60,8 +60,8 @@ def followed(text: str, **names: Any) -> Any:
 def test_a_sampled_and_a_whole_run_are_compared_with_the_object(store: Path) -> None:
     whole, sampled = pair(store, sums)
     found = compare(whole.run_id, sampled.run_id, tasks=[sums], store=store)
-    assert (found.pairs[0].n, found.pairs[0].differing) == (18, ('model: "one" → "other"',))
-    assert "compared on the 18 in common" in found.pairs[0].remarks[0]
+    assert (found.pairs[0].n, found.pairs[0].run_differences) == (18, ('model: "one" → "other"',))
+    assert "compared on the 18 in common" in found.pairs[0].caveats[0]
 
 
 def test_the_advice_of_compare_works(store: Path) -> None:
@@ -109,15 +109,15 @@ def test_objects_and_task_files_of_one_run(store: Path) -> None:
 def test_listed_documents_have_their_questions(store: Path) -> None:
     whole, sampled = pair(store, sums)
     found = compare(whole, sampled, tasks=[sums], flips=1, predictions=True).pairs[0]
-    assert found.picks is not None
+    assert found.prediction_agreement is not None
     assert all(str(flip.question).endswith("=") for flip in found.flips)
 
 
 def test_explain_reopens_objects(store: Path) -> None:
     whole, sampled = pair(store, sums)
     without, given = explain(whole, sampled).tasks[0], explain(whole, sampled, tasks=[sums]).tasks[0]
-    assert "From Python, give it: tasks=[sums]" in without.remarks[0]
-    assert (given.remarks, given.common) == ((), 18)
+    assert "From Python, give it: tasks=[sums]" in without.caveats[0]
+    assert (given.caveats, given.common) == ((), 18)
 
 
 def test_the_advice_of_rescore_works(store: Path) -> None:

@@ -24,18 +24,18 @@ def test_keys_are_those_of_model_and_request() -> None:
 
 def test_duplicates_are_requested_once_but_keep_their_places() -> None:
     keys = find_keys(instances((A, B), (B, A), (C, A)), MODEL)
-    plan = make_plan(keys.posed, keys.requests, set())
+    plan = make_plan(keys.built, keys.requests, set())
     assert list(plan.missing.values()) == [A, B, C]
-    assert (plan.posed, plan.unique, plan.known) == (6, 3, 0)
+    assert (plan.built, plan.unique, plan.known) == (6, 3, 0)
     assert keys.by_instance[0] == keys.by_instance[1][::-1]
 
 
 def test_what_is_known_is_subtracted() -> None:
     keys = find_keys(instances((A, B), (C,)), MODEL)
     known = {keys.by_instance[0][1], b"a key of another run"}
-    plan = make_plan(keys.posed, keys.requests, known)
+    plan = make_plan(keys.built, keys.requests, known)
     assert list(plan.missing.values()) == [A, C]
-    assert (plan.posed, plan.unique, plan.known) == (3, 3, 1)
+    assert (plan.built, plan.unique, plan.known) == (3, 3, 1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=20), st.sets(st.integers(0, 9)))
@@ -43,7 +43,7 @@ def test_missing_are_the_first_occurrences_of_unknown_requests(numbers: list[tup
     asked = [tuple(Loglikelihood("q", str(number)) for number in pair) for pair in numbers]
     keys = find_keys(instances(*asked), MODEL)
     known = {response_key(MODEL, Loglikelihood("q", str(number))) for number in old}
-    plan = make_plan(keys.posed, keys.requests, known)
+    plan = make_plan(keys.built, keys.requests, known)
     in_order = dict.fromkeys(number for pair in numbers for number in pair)
     assert [r.continuation for r in plan.missing.values()] == [str(n) for n in in_order if n not in old]  # type: ignore[union-attr]
     assert len(plan.works) == len(plan.missing)

@@ -56,7 +56,7 @@ def test_a_perfect_model_is_perfect_on_every_shape() -> None:
     assert result.task("toy_choice").metric("acc").estimate.value == 1.0
     assert result.task("toy_generation").metric("exact_match").estimate.value == 1.0
     assert result.task("toy_perplexity").metric("word_perplexity").estimate.value == pytest.approx(math.exp(2.5))
-    assert result.counts.posed == 8 * 4 + 6 + 5
+    assert result.counts.built == 8 * 4 + 6 + 5
 
 
 def test_a_failed_request_is_data() -> None:
@@ -117,7 +117,7 @@ def test_another_model_gets_its_own_requests(tmp_path: Path) -> None:
 def test_two_tasks_with_the_same_requests_execute_them_once() -> None:
     model = ScriptedModel(solve)
     result = run(model, toy_generation_task(4), toy_generation_task(6, name="more"))
-    assert (result.counts.posed, result.counts.unique, len(model.asked)) == (10, 6, 6)
+    assert (result.counts.built, result.counts.unique, len(model.asked)) == (10, 6, 6)
     assert result.task("more").metric("exact_match").estimate.n == 6
 
 
@@ -229,7 +229,7 @@ def test_stages_are_announced_in_order() -> None:
     stages = [event.stage for event in events if isinstance(event, StageStarted)]
     assert stages == ["resolve", "pose", "plan", "execute", "score"]
     planned = next(event for event in events if isinstance(event, Planned))
-    assert (planned.posed, planned.unique, planned.known, planned.missing) == (2, 2, 0, 2)
+    assert (planned.built, planned.unique, planned.known, planned.missing) == (2, 2, 0, 2)
     assert not any(isinstance(event, Noticed) for event in events)
 
 
@@ -251,7 +251,7 @@ def test_faults_of_model_and_tasks_come_together() -> None:
 def test_an_empty_task_gives_nulls() -> None:
     result = run(ScriptedModel(solve), toy_choice_task(0))
     assert result.tasks[0].metric("acc").estimate.value is None
-    assert result.counts.posed == 0
+    assert result.counts.built == 0
 
 
 def test_several_draws_are_several_requests() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import sqlite3
 import tarfile
@@ -111,7 +112,13 @@ def differences(found: Any, expected: Any, tolerance: float = 1e-12, where: str 
     if isinstance(found, float) and isinstance(expected, float):
         alike = math.isclose(found, expected, rel_tol=tolerance) or (math.isnan(found) and math.isnan(expected))
         return [] if alike else [f"{where}: {found} is not {expected}"]
+    if is_number(found) and is_number(expected):  # sample files have log-likelihoods as texts, as lm-eval's
+        return differences(float(found), float(expected), tolerance, where)
     return [] if found == expected else [f"{where}: {str(found)[:300]} is not {str(expected)[:300]}"]
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"-?\d+\.\d+(e-?\d+)?", value) is not None
 
 
 def tolerance_of(name: str) -> float:

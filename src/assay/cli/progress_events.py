@@ -38,7 +38,7 @@ class TerminalListener:
             self._view.progress("training", event.progress.step, event.progress.steps, detail=_training_detail(event))
         elif isinstance(event, Planned):
             known = f", {event.known:,} already known" if event.known else ""
-            self._view.say(f"{event.posed:,} requests, {event.unique:,} distinct{known}: {event.missing:,} to ask")
+            self._view.say(f"{event.built:,} requests, {event.unique:,} distinct{known}: {event.missing:,} to ask")
         elif isinstance(event, StageStarted):
             self._begin(event)
         elif isinstance(event, Noticed):

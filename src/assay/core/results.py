@@ -181,18 +181,28 @@ class RequestCounts:
     """The requests of a run.
 
     Attributes:
-        posed: requests of all instances.
+        built: requests of all instances.
         unique: distinct requests.
         known: distinct requests that the store could answer.
         asked: distinct requests that were sent to the model.
         failed: those of them that failed.
     """
 
-    posed: int
+    built: int
     unique: int
     known: int
     asked: int
     failed: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The counts as JSON data, under the keys of records since their first version."""
+        data = asdict(self)
+        return {"posed": data.pop("built"), **data}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> RequestCounts:
+        """The counts that `to_json` wrote."""
+        return cls(**{"built" if key == "posed" else key: value for key, value in data.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +331,7 @@ class RunResult(Tabular):
             "texts": {group.spec.name: asdict(group.texts) for group in self.groups if group.texts is not None},
             "groups": {group.spec.name: [asdict(metric) for metric in group.metrics] for group in self.groups},
             "group_denominators": {group.spec.name: asdict(group.denominators) for group in self.groups},
-            "requests": asdict(self.counts),
+            "requests": self.counts.to_json(),
             "failures": {kind: {"count": count, "example": text} for kind, (count, text) in self.failures.items()},
             "notices": list(self.notices),
             "timings": dict(self.timings),

@@ -187,7 +187,7 @@ class RunSpec:
         allow_code: whether Python code of task files below `include_path` may run; or names of installed packages
             whose code alone may run.
         cluster: column or template that assigns documents to clusters, or `auto`; None for the tasks' own.
-        sparing: subsampling and early stopping.
+        subsampling: random subsamples and early stopping; `sparing` in records.
     """
 
     model: str
@@ -202,11 +202,13 @@ class RunSpec:
     bootstrap_iters: int = 100_000
     allow_code: bool | tuple[str, ...] = False
     cluster: str | None = None
-    sparing: SubsamplingOptions = field(default_factory=SubsamplingOptions)
+    subsampling: SubsamplingOptions = field(default_factory=SubsamplingOptions)
 
     def to_json(self) -> dict[str, Any]:
         """The spec as JSON data."""
-        return asdict(self)
+        data = asdict(self)
+        data["sparing"] = data.pop("subsampling")  # the key of records since their first version
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunSpec:
@@ -225,7 +227,7 @@ class RunSpec:
         given["options"] = TaskOptions(**options)
         given["settings"] = ModelSettings(**_known_fields(ModelSettings, data.get("settings") or {}))
         given["seeds"] = Seeds(**_known_fields(Seeds, data.get("seeds") or {}))
-        given["sparing"] = SubsamplingOptions(**_known_fields(SubsamplingOptions, data.get("sparing") or {}))
+        given["subsampling"] = SubsamplingOptions(**_known_fields(SubsamplingOptions, data.get("sparing") or {}))
         given["samples"] = None if data.get("samples") is None else _index_tuples(data["samples"])
         for name in ("tasks", "include_path", "allow_code"):
             if isinstance(given.get(name), list):

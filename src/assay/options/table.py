@@ -120,10 +120,10 @@ class Settings(TypedDict, total=False):
             "N",
             "all",
             details="of each task; a value below 1 is a fraction",
-            fills="sparing.sample",
+            fills="subsampling.sample",
         ),
     ]
-    sample_seed: Annotated[int | None, Option("seed of the random sample", DOCUMENTS, "N", fills="sparing.seed")]
+    sample_seed: Annotated[int | None, Option("seed of the random sample", DOCUMENTS, "N", fills="subsampling.seed")]
     samples: Annotated[
         Mapping[str, Sequence[int]] | None,
         Option(
@@ -319,7 +319,7 @@ class Settings(TypedDict, total=False):
             "SE",
             "off",
             details="documents are evaluated in random order",
-            fills="sparing.until_se",
+            fills="subsampling.until_se",
         ),
     ]
     until_decided: Annotated[
@@ -330,7 +330,7 @@ class Settings(TypedDict, total=False):
             "RUN",
             "off",
             details="documents are evaluated in random order",
-            fills="sparing.until_decided",
+            fills="subsampling.until_decided",
         ),
     ]
     reference: Annotated[
@@ -340,7 +340,7 @@ class Settings(TypedDict, total=False):
             STOPPING,
             "RUN",
             "none",
-            fills="sparing.reference",
+            fills="subsampling.reference",
         ),
     ]
     window: Annotated[

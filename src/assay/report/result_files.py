@@ -206,6 +206,11 @@ class ReportFormats:
         return lambda path: write_text(path, self.text(name, found))
 
 
+def with_file_keys(data: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
+    """The data with the keys that files have had since their first version: name of a field → key of the file."""
+    return {keys.get(key, key): value for key, value in data.items()}
+
+
 def check_file(path: str | Path, flag: str) -> None:
     """Raises early if a file cannot be written.
 

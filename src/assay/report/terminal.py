@@ -281,7 +281,7 @@ def show_result(result: RunResult, console: Console) -> None:
     show_notices(result.notices, console)
     counts = result.counts
     console.print(
-        f"{plural(counts.posed, 'request')} built, {counts.unique:,} distinct, {counts.known:,} already known, "
+        f"{plural(counts.built, 'request')} built, {counts.unique:,} distinct, {counts.known:,} already known, "
         f"{counts.asked:,} executed, {counts.failed:,} failed; {format_seconds(sum(result.timings.values()))} in all"
     )
     if "parent" in result.manifest:

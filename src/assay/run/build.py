@@ -91,8 +91,8 @@ def selected_documents(task: Task, spec: RunSpec) -> Sequence[Document]:
                 Fault(f"--samples {name}", f"no documents {outside}", f"places from 0 to {len(documents) - 1}")
             )
         return [documents[index] for index in wanted]
-    if spec.sparing.sample is not None:
-        return _sampled(task, spec.sparing.sample, spec.sparing.seed)
+    if spec.subsampling.sample is not None:
+        return _sampled(task, spec.subsampling.sample, spec.subsampling.seed)
     return documents if spec.limit is None else documents[: document_count(spec.limit, len(documents))]
 
 

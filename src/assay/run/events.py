@@ -30,7 +30,7 @@ class StageStarted:
 class Planned:
     """The plan is made."""
 
-    posed: int
+    built: int
     unique: int
     known: int
     missing: int

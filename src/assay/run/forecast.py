@@ -25,7 +25,7 @@ class TaskPlan:
 
     name: str
     documents: int
-    posed: int
+    built: int
     unique: int
     missing: int
     detection: Any = None
@@ -36,7 +36,7 @@ class PlanReport:
     """A dry run.
 
     Attributes:
-        posed: total number of requests.
+        built: total number of requests.
         unique: distinct ones.
         known: distinct ones that the store can answer.
         missing: those that would be executed.
@@ -53,7 +53,7 @@ class PlanReport:
         memory: peak memory of the run in bytes; None if the model does not report it.
     """
 
-    posed: int
+    built: int
     unique: int
     known: int
     missing: int
@@ -88,7 +88,7 @@ def plan_report(session: Session, model: Model, built: Sequence[BuiltTask], plan
     load = _workload(model, missing)
     seconds, source = _seconds(session, model, plan, load)
     return PlanReport(
-        posed=plan.posed,
+        built=plan.built,
         unique=plan.unique,
         known=plan.known,
         missing=len(missing),
@@ -131,5 +131,5 @@ def _task_plans(built: Sequence[BuiltTask], plan: RequestPlan) -> list[TaskPlan]
         own = item.keys.requests.keys()
         new = sum(key in plan.missing and key not in seen for key in own)
         seen.update(own)
-        found.append(TaskPlan(item.task.card.name, len(item.documents), item.keys.posed, len(own), new))
+        found.append(TaskPlan(item.task.card.name, len(item.documents), item.keys.built, len(own), new))
     return found

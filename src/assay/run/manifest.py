@@ -50,7 +50,7 @@ def described_tasks(built: Sequence[BuiltTask], spec: RunSpec) -> dict[str, Any]
 
 def _task(built: BuiltTask, spec: RunSpec) -> dict[str, Any]:
     card = built.task.card
-    is_drawn = spec.sparing.sample is not None or spec.sparing.may_stop_early
+    is_drawn = spec.subsampling.sample is not None or spec.subsampling.may_stop_early
     return {
         **({"sample": [document.id for document in built.documents]} if is_drawn else {}),
         "version": card.version,

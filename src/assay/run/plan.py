@@ -26,14 +26,14 @@ class RequestPlan:
     Attributes:
         missing: key → request, for everything that must be executed.
         works: cost of each missing request, see `work`.
-        posed: total number of requests.
+        built: total number of requests.
         unique: distinct requests.
         known: distinct requests that the store can answer.
     """
 
     missing: Mapping[bytes, Request]
     works: Sequence[int]
-    posed: int
+    built: int
     unique: int
     known: int
 
@@ -61,30 +61,30 @@ class RequestKeys:
         return found
 
     @property
-    def posed(self) -> int:
+    def built(self) -> int:
         """Total number of requests, equal ones counted each time."""
         return sum(map(len, self.by_instance))
 
 
 def find_keys(instances: Iterable[Instance], fingerprint: str) -> RequestKeys:
     """The keys of every instance's requests."""
-    posed = list(instances)
+    built = list(instances)
     key = (ring := ResponseKeyBuilder(fingerprint)).key
-    by_instance = [tuple(map(key, instance.requests)) for instance in posed]
-    return RequestKeys(posed, by_instance, ring.asked.hexdigest())
+    by_instance = [tuple(map(key, instance.requests)) for instance in built]
+    return RequestKeys(built, by_instance, ring.asked.hexdigest())
 
 
-def make_plan(posed: int, requests: Mapping[bytes, Request], known: set[bytes]) -> RequestPlan:
+def make_plan(built: int, requests: Mapping[bytes, Request], known: set[bytes]) -> RequestPlan:
     """The plan of the requests that the store cannot answer.
 
     Args:
-        posed: total number of requests, equal ones counted each time.
+        built: total number of requests, equal ones counted each time.
         requests: distinct requests by key.
         known: keys that the store can answer.
     """
     missing = {key: request for key, request in requests.items() if key not in known} if known else requests
     works = array("q", map(work, missing.values()))
-    return RequestPlan(missing, works, posed, len(requests), len(requests) - len(missing))
+    return RequestPlan(missing, works, built, len(requests), len(requests) - len(missing))
 
 
 def work(request: Request) -> int:

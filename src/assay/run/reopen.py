@@ -75,7 +75,7 @@ def recorded_spec(record: RunRecord) -> RunSpec:
         )
     tasks = tuple(_from(base, name) if name.endswith((".yaml", ".yml")) else name for name in spec.tasks)
     known = record.tasks
-    if spec.sparing.may_stop_early:  # which documents were enough was known at its end only
+    if spec.subsampling.may_stop_early:  # which documents were enough was known at its end only
         spec = replace(spec, samples={name: tuple(entry["sample"]) for name, entry in known.items()})
     texts = replace(spec.options.texts, folder=spec.options.texts.folder or str(base))
     # Older records lack it: documents were then shown among their own examples.

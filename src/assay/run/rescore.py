@@ -146,7 +146,7 @@ def _as_recorded(result: RunResult, record: RunRecord, notices: Sequence[str]) -
     failures = summary.get("failures", {})
     return replace(
         result,
-        counts=result.counts if counts is None else RequestCounts(**counts),
+        counts=result.counts if counts is None else RequestCounts.from_json(counts),
         failures={kind: (entry["count"], entry["example"]) for kind, entry in failures.items()},
         notices=(*(summary.get("notices", result.notices)), *notices),
         timings=summary.get("timings", {}),

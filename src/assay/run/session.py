@@ -275,7 +275,7 @@ def _summed(plans: Sequence[RequestPlan], parts: Sequence[Executed]) -> tuple[Re
     missing = {key: request for plan in plans for key, request in plan.missing.items()}
     known = sum(plan.known for plan in plans)
     works = [work for plan in plans for work in plan.works]
-    plan = RequestPlan(missing, works, sum(plan.posed for plan in plans), len(missing) + known, known)
+    plan = RequestPlan(missing, works, sum(plan.built for plan in plans), len(missing) + known, known)
     answers = {key: answer for part in parts for key, answer in part.answers.items()}
     # A request that failed in one batch may be answered in a later one, where another document has the same request.
     failures = {key: answer for key, answer in answers.items() if isinstance(answer, Failure)}
@@ -326,8 +326,8 @@ def plan_missing(session: Session, built: Sequence[BuiltTask]) -> RequestPlan:
     for item in built:
         requests.update(item.keys.requests)
     known = session.store.responses.known(requests)
-    plan = make_plan(sum(item.keys.posed for item in built), requests, known)
-    session.listener(Planned(plan.posed, plan.unique, plan.known, len(plan.missing), sum(plan.works)))
+    plan = make_plan(sum(item.keys.built for item in built), requests, known)
+    session.listener(Planned(plan.built, plan.unique, plan.known, len(plan.missing), sum(plan.works)))
     return plan
 
 
@@ -380,7 +380,7 @@ def make_result(
         spec=session.spec,
         tasks=_with_additions(outcome.tasks, found),
         groups=outcome.groups,
-        counts=RequestCounts(plan.posed, plan.unique, plan.known, outcome.requested, len(executed.failures)),
+        counts=RequestCounts(plan.built, plan.unique, plan.known, outcome.requested, len(executed.failures)),
         failures=_failure_counts(executed.failures),
         notices=(*own, *(line for contribution in found for line in contribution.notices)),
         manifest=manifest,

@@ -39,7 +39,7 @@ def new_session(
         select: finds the tasks, for runs that share them.
     """
     features = RunFeatures(analyses=ANALYSES)
-    if spec.sparing != SubsamplingOptions():
+    if spec.subsampling != SubsamplingOptions():
         from assay.studies.sampling.schedule import make_schedule, with_run_ids  # most runs evaluate all documents
 
         spec, features = with_run_ids(spec, store), RunFeatures(make_schedule, ANALYSES)
@@ -55,7 +55,7 @@ def rescoring_features() -> RunFeatures:
 
 def loading_features(record: RunRecord) -> RunFeatures:
     """Schedule and analyses of a recorded run that is scored as recorded."""
-    if RunSpec.from_json(record.spec).sparing == SubsamplingOptions():
+    if RunSpec.from_json(record.spec).subsampling == SubsamplingOptions():
         return RunFeatures(analyses=ANALYSES)
     from assay.studies.sampling.schedule import RecordedSchedule
 

@@ -132,8 +132,8 @@ def _draw_predictions(kind: str, found: RunFigures, target: Path) -> Path:
         raise UserError(Fault(f"the figure of {kind}", message, "a multiple-choice task with an accuracy"))
     if kind == POSITIONS:
         rows = [
-            PositionRow(item.label, _shares(picks), _shares(right), len(item.rows))
-            for item, picks, right in ((item, *_position_counts(item)) for item in shown)
+            PositionRow(item.label, _shares(predicted), _shares(right), len(item.rows))
+            for item, predicted, right in ((item, *_position_counts(item)) for item in shown)
         ]
         position_chart(rows, target, "Which positions are predicted")
         return target

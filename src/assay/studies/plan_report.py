@@ -5,21 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 from assay.core.specs import DetectOptions
+from assay.report.result_files import with_file_keys
 from assay.report.tables import format_number, format_seconds
 from assay.report.terminal import make_console, plain_table
 from assay.run.forecast import EARLIER_RUNS, MEASUREMENT, PlanReport
 
 
+def _data(report: PlanReport) -> dict[str, Any]:
+    """A plan as JSON data."""
+    keys = {"built": "posed"}
+    data = with_file_keys(asdict(report), keys)
+    return {**data, "tasks": [with_file_keys(task, keys) for task in data["tasks"]]}
+
+
 def show_plan(report: PlanReport, form: str) -> None:
     """Prints a plan as `text` or `json`."""
     if form == "json":
-        print(json.dumps(asdict(report), indent=2))
+        print(json.dumps(_data(report), indent=2))
         return
     console = make_console()
     headings = ("Task", "Documents", "Requests", "Distinct", "To execute")
-    rows = [(t.name, f"{t.documents:,}", f"{t.posed:,}", f"{t.unique:,}", f"{t.missing:,}") for t in report.tasks]
+    rows = [(t.name, f"{t.documents:,}", f"{t.built:,}", f"{t.unique:,}", f"{t.missing:,}") for t in report.tasks]
     console.print(plain_table(headings, rows))
     for text in _lines(report):
         console.print(text, markup=False)
@@ -64,7 +73,7 @@ def _assumptions(detect: DetectOptions) -> str:
 def _lines(report: PlanReport) -> list[str]:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in report.kinds.items()) or "nothing"
     return [
-        f"requests: {report.posed:,} built, {report.unique:,} distinct, {report.known:,} already known, "
+        f"requests: {report.built:,} built, {report.unique:,} distinct, {report.known:,} already known, "
         f"{report.missing:,} to execute ({kinds})",
         f"tokens:   {_tokens(report)}",
         f"forecast: {_forecast(report)}",

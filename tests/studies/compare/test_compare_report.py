@@ -49,7 +49,7 @@ def made(label: str = "a") -> RunComparison:
         1.0,
         1.0,
         effect=EffectSize("odds_ratio", float("inf"), 1.0, float("inf")),
-        differing=("model: x → y",),
+        run_differences=("model: x → y",),
         flips=(Flip(3, 0.0, 1.0, "why?"),),
         verdict=f"No difference was found between b and {label}.",
     )
@@ -112,7 +112,7 @@ def test_names_cannot_steer_the_terminal_or_break_a_table() -> None:
 
 def test_a_lone_difference_of_models_is_not_repeated() -> None:
     assert "differs" not in comparison_text(made())
-    shots = replace(made().pairs[0], differing=("num_fewshot: 0 → 5",))
+    shots = replace(made().pairs[0], run_differences=("num_fewshot: 0 → 5",))
     assert "  differs: num_fewshot: 0 → 5\n" in comparison_text(replace(made(), pairs=(shots,)))
 
 

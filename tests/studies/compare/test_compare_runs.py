@@ -89,7 +89,7 @@ def test_two_models_on_one_task(run: Run, versus: Versus) -> None:
     assert (pair.first, pair.second, pair.metric, pair.n) == ("a", "b", "acc", SIZE)
     assert (pair.wins, pair.losses, pair.ties) == (8, 0, 4)
     assert pair.p == pytest.approx(2 / 2**8) and pair.outcome == "better"
-    assert pair.differing == ('model: "a" → "b"',)
+    assert pair.run_differences == ('model: "a" → "b"',)
     assert found.verdict == pair.verdict and found.tests == 1
 
 
@@ -107,7 +107,7 @@ def test_a_gate_lets_no_run_through_whose_documents_failed(
     found = versus(base, broken)
     (pair,) = found.pairs
     assert (pair.n, pair.failed, pair.outcome, found.is_worse()) == (3, (0, SIZE - 3), "same", True)
-    assert any("9 documents of b failed: too many for --fail_if_worse" in remark for remark in pair.remarks)
+    assert any("9 documents of b failed: too many for --fail_if_worse" in caveat for caveat in pair.caveats)
     assert "9 documents of b failed" in comparison_junit(found, True)
     assert not versus(base, run(SIZE, "c")).is_worse()
     assert pair.bounds == (-0.75, 0.0)
@@ -115,7 +115,7 @@ def test_a_gate_lets_no_run_through_whose_documents_failed(
         "failed and counted in neither score: 9 of b; with them counted as wrong or right, "
         "the difference is from -75.0 to 0 points"
     )
-    assert any(remark.startswith(message) for remark in pair.remarks)
+    assert any(caveat.startswith(message) for caveat in pair.caveats)
 
 
 def test_a_gate_lets_no_run_through_whose_baseline_failed(
@@ -130,7 +130,7 @@ def test_a_gate_lets_no_run_through_whose_baseline_failed(
     base = evaluate(ScriptedModel(answer, name="a"), "odd", store=tmp_path / "s.db", include_path=folder).run_id
     found = versus(base, run(3, "b"), baseline=base)
     assert (found.pairs[0].failed, found.pairs[0].outcome, found.is_worse()) == ((SIZE - 3, 0), "same", True)
-    assert "9 documents of a failed: too many" in " ".join(found.pairs[0].remarks)
+    assert "9 documents of a failed: too many" in " ".join(found.pairs[0].caveats)
 
 
 @pytest.mark.parametrize(("values", "lacking"), [([math.nan] * 90 + [1.0] * 10, 90), ([math.nan] + [1.0] * 99, 1)])
@@ -171,9 +171,9 @@ def test_other_shots_are_refused_unless_they_are_the_point(run: Run, versus: Ver
     with pytest.raises(DataError, match=message):
         versus(*runs)
     (pair,) = versus(*runs, across=["shots"]).pairs
-    assert pair.differing == ("num_fewshot: 0 → 2",)
+    assert pair.run_differences == ("num_fewshot: 0 → 2",)
     assert (pair.first, pair.second) == ("a 0-shot", "a 2-shot")
-    assert versus(*runs, force=True).pairs[0].differing == ("num_fewshot: 0 → 2",)
+    assert versus(*runs, force=True).pairs[0].run_differences == ("num_fewshot: 0 → 2",)
 
 
 def test_other_examples_of_equal_number_are_shots_too(run: Run, versus: Versus) -> None:
@@ -195,14 +195,14 @@ def test_another_style_is_refused_and_allowed(run: Run, versus: Versus) -> None:
     with pytest.raises(UnknownName, match='no two runs have a task "odd"'):
         versus(*runs, tasks=["odd"])
     (pair,) = versus(*runs, tasks=["odd"], across=["style"]).pairs
-    assert pair.task == "odd" and pair.differing == ("style: own → letters",)
+    assert pair.task == "odd" and pair.run_differences == ("style: own → letters",)
 
 
 def test_other_prompts_are_refused(run: Run, versus: Versus) -> None:
     runs = run(4, "a"), run(4, "b", system_instruction="Think. ")
     with pytest.raises(DataError, match=r"prompts: chat\.system \(prompts\)"):
         versus(*runs)
-    assert len(versus(*runs, across=["model", "prompts"]).pairs[0].differing) == 2
+    assert len(versus(*runs, across=["model", "prompts"]).pairs[0].run_differences) == 2
 
 
 def test_another_version_is_refused(run: Run, versus: Versus, write_task: Write) -> None:
@@ -295,13 +295,13 @@ def test_a_limit_leaves_the_overlap(run: Run, versus: Versus, folder: Path) -> N
     runs = run(2, "a", limit=5), run(10, "b")
     (pair,) = versus(*runs).pairs
     assert (pair.n, pair.left_out, pair.wins) == (5, (0, 7), 3)
-    assert pair.remarks[0] == "the runs evaluated different documents (5 and 12): compared on the 5 in common"
-    assert pair.remarks[1] == "left out because only one run has a value: 0 of a, 7 of b"
+    assert pair.caveats[0] == "the runs evaluated different documents (5 and 12): compared on the 5 in common"
+    assert pair.caveats[1] == "left out because only one run has a value: 0 of a, 7 of b"
     shutil.rmtree(folder)
     with pytest.raises(DataError, match=r"common ones cannot be found: .*--force pairs documents by their position"):
         versus(*runs)
     forced = versus(*runs, force=True).pairs[0]
-    assert forced.n == 5 and "paired by their position" in forced.remarks[0]
+    assert forced.n == 5 and "paired by their position" in forced.caveats[0]
 
 
 def test_no_document_in_common_is_refused_even_by_force(run: Run, versus: Versus) -> None:
@@ -472,13 +472,13 @@ def test_flips_show_questions_where_they_can_be_read(run: Run, versus: Versus, f
     ]
     shutil.rmtree(folder)
     (pair,) = versus(*runs, flips=5).pairs
-    assert [flip.question for flip in pair.flips] == ["", ""] and "questions cannot be shown" in pair.remarks[0]
+    assert [flip.question for flip in pair.flips] == ["", ""] and "questions cannot be shown" in pair.caveats[0]
 
 
 def test_metrics_without_values_of_documents_have_no_flips(run: Run, versus: Versus, write_task: Write) -> None:
     write_task(metric_list="[{metric: f1}]")
     (pair,) = versus(run(2, "a"), run(8, "b"), flips=3).pairs
-    assert pair.flips == () and "no documents are listed: f1 is computed over all documents" in pair.remarks[-1]
+    assert pair.flips == () and "no documents are listed: f1 is computed over all documents" in pair.caveats[-1]
 
 
 @pytest.mark.parametrize(
@@ -545,13 +545,13 @@ def test_documents_that_a_stopped_run_did_not_get_to_have_not_failed(
         evaluate(model, "odd", store=tmp_path / "s.db", include_path=folder)
     (pair,) = versus(base, "last").pairs
     assert (pair.failed, pair.unanswered, pair.has_too_many_missing) == ((0, 0), (0, SIZE - pair.n), True)
-    assert f"{SIZE - pair.n} documents of b have no answer: too many" in " ".join(pair.remarks)
+    assert f"{SIZE - pair.n} documents of b have no answer: too many" in " ".join(pair.caveats)
 
 
 def test_a_run_that_stopped_by_its_scores_gets_a_note(run: Run, versus: Versus) -> None:
     base = run(0, "a")
     (pair,) = versus(base, run(SIZE, "b", until_decided=base)).pairs
-    assert "b stopped early (--until_decided)" in " ".join(pair.remarks)
+    assert "b stopped early (--until_decided)" in " ".join(pair.caveats)
 
 
 def recorded(
@@ -606,7 +606,7 @@ def test_answers_that_were_only_recorded_are_reported(tmp_path: Path) -> None:
 def test_infinite_values_are_reported(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
         names = [recorded(store, "a", [1.0, math.inf, 2.0], "mean_of_known"), recorded(store, "b", [1.0, 2.0, 3.0])]
-    assert compare(*names, store=tmp_path / "s.db").pairs[0].remarks == (
+    assert compare(*names, store=tmp_path / "s.db").pairs[0].caveats == (
         "left out because only one run has a value: 1 of a, 1 of b",
         "1 document of a has no finite value: too many for --fail_if_worse",
         "1 value is infinite in a and left out: its score would be infinite, too",
@@ -657,17 +657,17 @@ def test_predictions_agree_where_they_can_be_read(run: Run, versus: Versus, fold
     """a is wrong from document 2 on, b from 10 on: on 4 documents both predict the same."""
     runs = run(2, "a"), run(10, "b")
     (pair,) = versus(*runs, predictions=True).pairs
-    assert pair.picks is not None and pair.agreement is not None
-    assert (pair.picks.equal, pair.picks.kappa.n) == (pytest.approx(4 / 12), 12)
+    assert pair.prediction_agreement is not None and pair.agreement is not None
+    assert (pair.prediction_agreement.equal, pair.prediction_agreement.kappa.n) == (pytest.approx(4 / 12), 12)
     # Documents 0, 1, 10 and 11 are alike. Each run picks "yes" 6 times of 12, so half would be alike by chance.
-    assert pair.picks.kappa.value == pytest.approx((4 / 12 - 0.5) / 0.5)
+    assert pair.prediction_agreement.kappa.value == pytest.approx((4 / 12 - 0.5) / 0.5)
     # Outcomes: alike in the same documents, but one run is right in 2 and the other in 10 of 12.
     chance = (2 * 10 + 10 * 2) / 144
     assert pair.agreement.kappa.value == pytest.approx((4 / 12 - chance) / (1 - chance))
-    assert versus(*runs).pairs[0].picks is None
+    assert versus(*runs).pairs[0].prediction_agreement is None
     shutil.rmtree(folder)
     (pair,) = versus(*runs, predictions=True).pairs
-    assert pair.picks is None and "predictions cannot be compared" in pair.remarks[-1]
+    assert pair.prediction_agreement is None and "predictions cannot be compared" in pair.caveats[-1]
 
 
 def test_predictions_in_other_orders_are_those_of_the_documents(run: Run, versus: Versus) -> None:
@@ -676,7 +676,10 @@ def test_predictions_in_other_orders_are_those_of_the_documents(run: Run, versus
     name = run(12, "a", task, orders=2)
     sides = f"{name}@{task}#order=1", f"{name}@{task}#order=2"
     (pair,) = versus(*sides, across=("prompts",), predictions=True).pairs
-    assert pair.picks is not None and (pair.picks.equal, pair.picks.kappa.n) == (0.0, 12)
+    assert pair.prediction_agreement is not None and (
+        pair.prediction_agreement.equal,
+        pair.prediction_agreement.kappa.n,
+    ) == (0.0, 12)
 
 
 def test_written_answers_without_choices_have_no_predictions(run: Run, versus: Versus, write_task: Write) -> None:
@@ -687,5 +690,5 @@ def test_written_answers_without_choices_have_no_predictions(run: Run, versus: V
         metric_list="[{metric: exact_match}]",
     )
     (pair,) = versus(run(2, "a"), run(10, "b"), predictions=True).pairs
-    assert pair.picks is None and pair.agreement is not None
-    assert "no document has a prediction in both runs" in pair.remarks[-1]
+    assert pair.prediction_agreement is None and pair.agreement is not None
+    assert "no document has a prediction in both runs" in pair.caveats[-1]

@@ -13,7 +13,7 @@ from assay.studies.paired.paired_values import Score
 FIRST = Score("odd", "acc", "none", Estimate(0.25, 0.1, 0.125, 0.5, 8, "wilson"))
 SECOND = Score("odd", "acc_norm", "strict", Estimate(0.5, 0.1, None, None, 8, "wilson"))
 CAUSES = (Cause("prompts", "one differs", ("-a·b⏎", "+a")), Cause("normalisation", "other metrics", (), 0.25))
-TASK = TaskExplanation(FIRST, SECOND, 0.25, 8, 3, 1, CAUSES, ("a remark",), "The end.")
+TASK = TaskExplanation(FIRST, SECOND, 0.25, 8, 3, 1, CAUSES, ("a caveat",), "The end.")
 BOTH = Explanation(("r1", "r2"), ("m1", "m2"), (TASK,))
 
 
@@ -34,7 +34,7 @@ def test_the_text_has_scores_flips_causes_and_an_end() -> None:
         "",
         "normalisation: other metrics [+25.00 points]",
         "",
-        "note: a remark",
+        "note: a caveat",
         "",
         "The end.",
     ]

@@ -116,7 +116,7 @@ def evidence(task: TaskExplanation, kind: str) -> str:
 
 def test_nothing_differs(run: Run, why: Why) -> None:
     task = why(run(), run())
-    assert (task.causes, task.remarks, task.difference) == ((), (), 0.0)
+    assert (task.causes, task.caveats, task.difference) == ((), (), 0.0)
     assert (task.common, task.better, task.worse) == (4, 0, 0)
     assert task.conclusion == "Nothing differs: the same model, documents, requests and scoring."
 
@@ -176,8 +176,8 @@ def test_data_that_changed_since_is_reported_from_the_records(run: Run, why: Why
     task = why(first, run())
     assert kinds(task) == ["dataset"]
     assert "documents in the split: 4 → 3" in evidence(task, "dataset")
-    (remark,) = task.remarks
-    assert f"run {first} cannot be reopened" in remark and "(4 then, 3 now)" in remark
+    (caveat,) = task.caveats
+    assert f"run {first} cannot be reopened" in caveat and "(4 then, 3 now)" in caveat
     assert (task.common, task.conclusion.startswith("The only cause found is the documents")) == (None, True)
 
 
@@ -196,7 +196,7 @@ def test_an_edited_task_file_is_explained_from_the_records(run: Run, why: Why, w
     task = why(first, run())
     assert kinds(task) == ["definition", "prompts"]
     assert 'description: null → "Answer well. "' in evidence(task, "definition")
-    assert len(task.remarks) == 1
+    assert len(task.caveats) == 1
 
 
 def test_a_delimiter_changes_the_continuations_alone(run: Run, why: Why, write_task: Write) -> None:
@@ -329,8 +329,8 @@ def test_another_environment_is_a_note_where_answers_are_shared(run: Run, why: W
             with store._database.write() as connection:
                 connection.execute("UPDATE runs SET manifest = ? WHERE id = ?", (json.dumps(manifest), name))
     shared, other = why(first, third), why(second, third)
-    assert (kinds(shared), len(shared.remarks)) == ([], 1)
-    assert 'python: "3.1" → ' in shared.remarks[0]
+    assert (kinds(shared), len(shared.caveats)) == ([], 1)
+    assert 'python: "3.1" → ' in shared.caveats[0]
     assert kinds(other) == ["model", "environment"]
 
 

@@ -67,7 +67,7 @@ def test_every_method_predicts_what_its_rule_says(folder: Path) -> None:
     """By hand, per choice: raw −2, −4, −3; by token −2, −1, −1.5; by character and byte −1, −0.5, −0.25; by
     delimiter and choice −2/3, −4/9, −3/13; mutual information −1, 1, −1; with the phrase −0.5, −2, 1.5;
     whole prompt of 10 tokens −22/11, −24/14, −23/12."""
-    picks = {cell.method: cell.picks for cell in made(folder).cells}
+    picks = {cell.method: cell.predictions for cell in made(folder).cells}
     assert picks == {
         "raw": (0, 0),
         "token": (1, 1),
@@ -95,7 +95,7 @@ def test_styles_are_evaluated_in_one_run_and_share_documents(folder: Path) -> No
         (style, ("heavy#0", "heavy#1")) for style in study.styles
     }
     # Letters are likelier the earlier they are in the alphabet.
-    assert {cell.style: cell.picks for cell in study.cells} == {"own": (0, 0), "cloze": (0, 0), "letters": (0, 0)}
+    assert {cell.style: cell.predictions for cell in study.cells} == {"own": (0, 0), "cloze": (0, 0), "letters": (0, 0)}
     assert study.questions["heavy#0"].lengths == (2, 8, 12)
 
 
@@ -121,7 +121,7 @@ def test_the_study_counts_what_each_method_costs(folder: Path) -> None:
 
 def test_a_written_answer_is_read_by_each_pipeline(folder: Path) -> None:
     study = made(folder, styles=["generate"])
-    assert {cell.method: (cell.picks, cell.hits) for cell in study.cells} == {
+    assert {cell.method: (cell.predictions, cell.hits) for cell in study.cells} == {
         "strict": ((2, 2), (0.0, 1.0)),
         "extract": ((2, 2), (0.0, 1.0)),
     }
@@ -132,7 +132,7 @@ def test_an_answer_outside_the_choices_predicts_none(folder: Path) -> None:
         lambda request: "The answer is B." if isinstance(request, Generation) else likelihoods(request)
     )
     study = made(folder, model, styles=["generate"])
-    assert {cell.method: cell.picks for cell in study.cells} == {"strict": (-1, -1), "extract": (1, 1)}
+    assert {cell.method: cell.predictions for cell in study.cells} == {"strict": (-1, -1), "extract": (1, 1)}
     assert {item.cell: item.none for item in study.places} == {"strict@generate": 2, "extract@generate": 0}
     (message,) = study.diagnostics.values()
     rates = {

@@ -12,11 +12,11 @@ from assay.studies.methods.methods_values import NO_PREDICTION, ChoiceQuestion, 
 
 
 def cell(
-    method: str, picks: list[int], right: list[int], model: str = "m", style: str = "own", first: int = 0
+    method: str, predictions: list[int], right: list[int], model: str = "m", style: str = "own", first: int = 0
 ) -> MethodsCell:
-    hits = tuple(float(pick == place) for pick, place in zip(picks, right, strict=True))
-    documents = tuple(f"t#{first + number}" for number in range(len(picks)))
-    return MethodsCell(model, "t", style, method, mean_estimate(hits), documents, tuple(picks), hits)
+    hits = tuple(float(pick == place) for pick, place in zip(predictions, right, strict=True))
+    documents = tuple(f"t#{first + number}" for number in range(len(predictions)))
+    return MethodsCell(model, "t", style, method, mean_estimate(hits), documents, tuple(predictions), hits)
 
 
 def questions(right: list[int], lengths: tuple[int, ...] = (3, 5, 9)) -> dict[str, ChoiceQuestion]:
@@ -87,7 +87,7 @@ def test_changed_documents_and_pairs_of_methods() -> None:
         cell("token", [0, 0, 1, 1], RIGHT),
     ]
     (found,) = study.changes(cells, questions(RIGHT))
-    assert [(change.document, dict(change.picks), change.right) for change in found.changes] == [
+    assert [(change.document, dict(change.predictions), change.right) for change in found.changes] == [
         ("t#1", {"raw": 1, "byte": 0, "token": 0}, (1,)),
         ("t#2", {"raw": 2, "byte": 2, "token": 1}, (2,)),
     ]
@@ -114,9 +114,9 @@ def test_two_models_are_compared_on_the_documents_both_have() -> None:
 def test_p_values_are_corrected_over_all_comparisons() -> None:
     right = [0] * 10
     cells = [
-        cell(method, picks, right, model)
+        cell(method, predictions, right, model)
         for method in ("raw", "byte")
-        for model, picks in (("a", [0] * 10), ("b", [1] * 10))
+        for model, predictions in (("a", [0] * 10), ("b", [1] * 10))
     ]
     found = study.comparisons(cells, 0)
     assert [item.p for item in found] == pytest.approx([2 * 0.5**10] * 2)

@@ -129,7 +129,7 @@ def test_equal_values_single_documents_and_none() -> None:
 
 
 def test_what_differs_is_named_where_it_is_more_than_one_thing() -> None:
-    (found,) = reported(pair(0.0, 1.0, differing=("model: x → y", "num_fewshot: 0 → 5")))
+    (found,) = reported(pair(0.0, 1.0, run_differences=("model: x → y", "num_fewshot: 0 → 5")))
     assert found.verdict.endswith(" Differing: model: x → y; num_fewshot: 0 → 5.")
 
 

@@ -107,7 +107,7 @@ def test_what_does_not_go_together_is_an_error(settings: dict[str, Any], said: s
 
 def test_a_specification_survives_its_record() -> None:
     spec = make_spec("dummy", ["a"], sample=0.5, sample_seed=3, reference="r", cluster="c")
-    assert spec.sparing == SubsamplingOptions(0.5, 3, reference="r")
+    assert spec.subsampling == SubsamplingOptions(0.5, 3, reference="r")
     assert type(spec).from_json(json.loads(json.dumps(spec.to_json()))) == spec
 
 
@@ -165,7 +165,7 @@ def test_a_reference_estimates_the_rest(tmp_path: Path) -> None:
     result = run(knows(*hard, sampled[3]), 60, tmp_path / "s.db", sample=20, reference="last")
     subsample = result.tasks[0].subsample
     assert subsample is not None
-    assert subsample.reference == full.run_id == result.spec.sparing.reference
+    assert subsample.reference == full.run_id == result.spec.subsampling.reference
     (message,) = subsample.differences
     # 48/60 − 1/20, and the spread of one −1 among 20, with √(1 − 20/60).
     assert message.estimate.value == pytest.approx(0.8 - 0.05)

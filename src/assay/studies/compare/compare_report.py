@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from assay.core.plural import plural
 from assay.core.scores import Estimate
-from assay.report.result_files import ReportFormats
+from assay.report.result_files import ReportFormats, with_file_keys
 from assay.report.safe_names import printable
 from assay.report.tables import format_number, markdown_table
 from assay.studies.compare.compare_values import RunComparison, Uncompared
@@ -51,14 +51,17 @@ def comparison_formats(gate: float | None = None, width: int | None = None) -> R
 
 
 # Keys of the file format that differ from the names of the fields.
-_KEYS = {"options": "wish", "predictions": "picks"}
+_KEYS = {"options": "wish"}
+_OPTION_KEYS = {"predictions": "picks"}
+_PAIR_KEYS = {"prediction_agreement": "picks", "run_differences": "differing", "caveats": "remarks"}
 
 
 def comparison_data(found: RunComparison) -> dict[str, Any]:
     """The comparison as JSON data; non-finite numbers are null."""
     data: dict[str, Any] = _plain(asdict(found))
-    options = {_KEYS.get(key, key): value for key, value in data["options"].items()}
-    return {_KEYS.get(key, key): options if key == "options" else value for key, value in data.items()}
+    data["options"] = with_file_keys(data["options"], _OPTION_KEYS)
+    data["pairs"] = [with_file_keys(pair, _PAIR_KEYS) for pair in data["pairs"]]
+    return with_file_keys(data, _KEYS)
 
 
 def _plain(value: Any) -> Any:
@@ -238,10 +241,13 @@ def _count(number: int | None) -> str:
 
 def _agreements(pairs: Sequence[PairedScore], names_pairs: bool) -> tuple[list[str], list[list[str]]]:
     """Per-document agreement of the pairs for which it is known."""
-    known = [pair for pair in pairs if pair.agreement is not None or pair.picks is not None]
-    has_picks = any(pair.picks is not None for pair in known)
-    rows = [[*_agreement(pair.agreement), *(_agreement(pair.picks) if has_picks else ())] for pair in known]
-    heads = ["Same outcome", "κ", *(["Same prediction", "κ of predictions"] if has_picks else [])]
+    known = [pair for pair in pairs if pair.agreement is not None or pair.prediction_agreement is not None]
+    has_predictions = any(pair.prediction_agreement is not None for pair in known)
+    rows = [
+        [*_agreement(pair.agreement), *(_agreement(pair.prediction_agreement) if has_predictions else ())]
+        for pair in known
+    ]
+    heads = ["Same outcome", "κ", *(["Same prediction", "κ of predictions"] if has_predictions else [])]
     return _with_names(known, names_pairs, heads, rows)
 
 
@@ -259,7 +265,7 @@ def _kappa(estimate: Estimate) -> str:
 def _agreed(pair: PairedScore) -> Iterator[str]:
     """The agreement as lines; that of outcomes is omitted if all are the same, which the verdict says."""
     outcomes = None if pair.outcome == "same" else pair.agreement
-    for what, found in (("outcome", outcomes), ("prediction", pair.picks)):
+    for what, found in (("outcome", outcomes), ("prediction", pair.prediction_agreement)):
         if found is not None:
             printed = f"the same {what} in {100 * found.equal:.1f} % of {plural(found.kappa.n, 'document')}"
             kappa = "" if found.kappa.value is None else f", Cohen's κ {_kappa(found.kappa)}"
@@ -303,9 +309,11 @@ def _pair_lines(pair: PairedScore, mark: str, with_verdict: bool, agreed: Iterab
         ]
         yield f"{mark}margin {pair.margin.margin:g}: {format_number(low)} … {format_number(high)}: {', '.join(claims)}"
     # The first table names the models, the verdict several differences.
-    others = [text for text in pair.differing if len(pair.differing) == 1 and not text.startswith("model: ")]
+    others = [
+        text for text in pair.run_differences if len(pair.run_differences) == 1 and not text.startswith("model: ")
+    ]
     yield from (f"{mark}differs: {text}" for text in others)
-    yield from (f"{mark}note: {text}" for text in pair.remarks)
+    yield from (f"{mark}note: {text}" for text in pair.caveats)
     for flip in pair.flips:
         question = f": {flip.question}" if flip.question else ""
         yield f"{mark}document {flip.document}: {flip.first:g} → {flip.second:g}{question}"
@@ -369,7 +377,7 @@ def comparison_junit(found: RunComparison, is_gated: bool, margin: float | None 
     for pair in found.pairs:
         reason = found.failure(pair, margin) if is_gated else ""
         failures += bool(reason)
-        said = " ".join([pair.verdict, *pair.remarks]) if pair.has_too_many_missing else pair.verdict
+        said = " ".join([pair.verdict, *pair.caveats]) if pair.has_too_many_missing else pair.verdict
         printed = f"    <failure message={quoteattr(_clean(f'{reason}: {said}'))}/>" if reason else ""
         printed = printed or f"    <system-out>{escape(_clean(pair.verdict))}</system-out>"
         cases += _case(_name(pair), f"{pair.second} against {pair.first}", printed)

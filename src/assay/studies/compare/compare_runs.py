@@ -318,8 +318,8 @@ class _Pairing:
     """Two systems' matched documents, the differences between their runs, and caveats."""
 
     match: MatchedPair
-    differing: tuple[str, ...]
-    remarks: tuple[str, ...]
+    run_differences: tuple[str, ...]
+    caveats: tuple[str, ...]
     undefined: tuple[int, int]
 
 
@@ -336,8 +336,8 @@ def _compared(context: _ComparisonContext, group: tuple[_TaskColumn, _MetricGrou
         for fault in points_as_sizes(context.options, item.score, pairing.match):
             context.refuse(fault)
         tasks = column.tasks[item.score.first], column.tasks[item.score.second]
-        score = _with_counts(context, column, replace(item.score, differing=pairing.differing), pairing)
-        score = replace(score, remarks=(*pairing.remarks, *pair_caveats(score, pairing.match, tasks)))
+        score = _with_counts(context, column, replace(item.score, run_differences=pairing.run_differences), pairing)
+        score = replace(score, caveats=(*pairing.caveats, *pair_caveats(score, pairing.match, tasks)))
         if context.options.predictions:
             score = _with_prediction_agreement(context, column, score, pairing.match)
         if context.options.flips:
@@ -375,7 +375,7 @@ def _with_flips(context: _ComparisonContext, column: _TaskColumn, score: PairedS
     if not score.n or score.wins == score.losses == 0:
         return score
     explanation = f"no documents are listed: {score.metric} is computed over all documents together, not per document"
-    return replace(score, remarks=(*score.remarks, explanation))
+    return replace(score, caveats=(*score.caveats, explanation))
 
 
 def _with_prediction_agreement(
@@ -391,8 +391,8 @@ def _with_prediction_agreement(
     ]
     found = prediction_agreement(both, documents, match.clusters, score, context.options.seed)
     if isinstance(found, Agreement):
-        return replace(score, picks=found)
-    return replace(score, remarks=(*score.remarks, f"predictions cannot be compared: {found}"))
+        return replace(score, prediction_agreement=found)
+    return replace(score, caveats=(*score.caveats, f"predictions cannot be compared: {found}"))
 
 
 def _paired(
@@ -402,9 +402,9 @@ def _paired(
     one, other = column.tasks[first], column.tasks[second]
     common: dict[int, int] | None = None
     overlap: Overlap | None = None
-    remarks: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
     if one.entry["documents_fingerprint"] != other.entry["documents_fingerprint"]:
-        common, overlap, remarks = _common(context, one, other)
+        common, overlap, caveats = _common(context, one, other)
         if common is None and not context.options.force:
             return None
     own, theirs = group.entries[first], group.entries[second]
@@ -426,7 +426,7 @@ def _paired(
             Fault(where, f"not comparable: {texts}", "runs that differ in " + _axes(context.options), advice)
         )
         return None
-    return _Pairing(match, tuple(item.text for item in found), remarks, _undefined(own, theirs, common))
+    return _Pairing(match, tuple(item.text for item in found), caveats, _undefined(own, theirs, common))
 
 
 def _undefined(first: SystemEntry, second: SystemEntry, common: Mapping[int, int] | None) -> tuple[int, int]:
@@ -468,8 +468,8 @@ def _common(
         advice = "Runs on different data cannot be compared document by document"
         context.refuse(Fault(where, f"they have no document in common ({counts})", "the same documents", advice))
         return None, None, ()
-    remark = f"the runs evaluated different documents ({counts}): compared on the {len(common.places):,} in common"
-    return common.places, common.overlap, (remark,)
+    caveat = f"the runs evaluated different documents ({counts}): compared on the {len(common.places):,} in common"
+    return common.places, common.overlap, (caveat,)
 
 
 def _recovery_advice(context: _ComparisonContext, both: tuple[ReopenedTask, ReopenedTask]) -> str:

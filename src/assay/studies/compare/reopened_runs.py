@@ -45,7 +45,7 @@ def with_questions(score: PairedScore, reopened: ReopenedTask) -> PairedScore:
     if not score.flips:
         return score
     if reopened.built is None:
-        return replace(score, remarks=(*score.remarks, f"questions cannot be shown: {reopened.explanation}"))
+        return replace(score, caveats=(*score.caveats, f"questions cannot be shown: {reopened.explanation}"))
     wanted = {flip.document for flip in score.flips}
     known = {
         document.id: _question(instance)
@@ -87,10 +87,10 @@ def prediction_agreement(
     for reopened in both:
         if reopened.built is None or reopened.result is None:
             return reopened.explanation
-        picks = predictions_of(reopened.built.task, reopened.result, score.metric, score.filter)
-        if len(picks) != 1:
+        draws = predictions_of(reopened.built.task, reopened.result, score.metric, score.filter)
+        if len(draws) != 1:
             return f"{score.metric} of {reopened.name} does not select a choice"
-        predicted.append(picks[0])
+        predicted.append(draws[0])
         right.append(gold_choices_of(reopened.built.task, reopened.result))
     found = [(predicted[0].get(one), predicted[1].get(two)) for one, two in documents]
     known = [index for index, both in enumerate(found) if None not in both]

@@ -109,7 +109,7 @@ def _answer_differences(pair: TaskPair) -> list[str]:
     if not pair.is_open:
         return []
     different, same = set(pair.different), 0
-    largest, others, picks = 0.0, 0, 0
+    largest, others, predictions = 0.0, 0, 0
     for places in pair.common:
         first, second = pair.answered(places)
         if places in different or not (is_whole(first) and is_whole(second)):
@@ -119,10 +119,10 @@ def _answer_differences(pair: TaskPair) -> list[str]:
         gaps = [_gap(one, two) for one, two in zip(mine, theirs, strict=True)]
         others += any(gap > 0 for gap in gaps)
         largest = max([largest, *gaps])
-        picks += _predicted_choice(mine) != _predicted_choice(theirs)
+        predictions += _predicted_choice(mine) != _predicted_choice(theirs)
     if not others:
         return []
-    changed = plural(picks, "prediction")
+    changed = plural(predictions, "prediction")
     return [
         f"{others:,} of {same:,} documents with identical requests have different answers; {changed} changed",
         *([f"largest difference of a log-likelihood: {largest:.6g}"] if largest < float("inf") else []),

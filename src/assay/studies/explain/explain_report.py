@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from assay.core.plural import plural
-from assay.report.result_files import ReportFormats
+from assay.report.result_files import ReportFormats, with_file_keys
 from assay.report.safe_names import printable
 from assay.studies.explain.explain_values import Cause, Explanation, TaskExplanation, points_text
 from assay.studies.paired.paired_values import Score
@@ -16,7 +16,8 @@ from assay.studies.paired.paired_values import Score
 
 def explanation_data(explanation: Explanation) -> dict[str, Any]:
     """The explanation as JSON data."""
-    return asdict(explanation)
+    data = asdict(explanation)
+    return {**data, "tasks": [with_file_keys(task, {"caveats": "remarks"}) for task in data["tasks"]]}
 
 
 def explanation_text(explanation: Explanation) -> str:
@@ -44,9 +45,9 @@ def _lines(explanation: Explanation, title: str, heading: str, indent: str | Non
             yield ""
             yield f"{cause.kind}: {cause.text}{_share(cause, task)}"
             yield from _evidence(cause, indent)
-        for remark in task.remarks:
+        for caveat in task.caveats:
             yield ""
-            yield f"note: {remark}"
+            yield f"note: {caveat}"
         yield ""
         yield task.conclusion
 

@@ -139,11 +139,11 @@ def _score(reopened: ReopenedTask, metric: str | None) -> Score:
 
 def _explained(pair: TaskPair, access: ModelAccess | None) -> TaskExplanation:
     causes = find_causes(pair)
-    remarks = _remarks(pair)
+    caveats = _caveats(pair)
     if access is not None:
-        token, remark = token_cause(pair, access)
+        token, caveat = token_cause(pair, access)
         causes = _inserted(causes, token)
-        remarks += [remark] if remark else []
+        caveats += [caveat] if caveat else []
     causes, without = _relevant_causes(pair, causes)
     first, second = pair.scores
     values = first.estimate.value, second.estimate.value
@@ -159,7 +159,7 @@ def _explained(pair: TaskPair, access: ModelAccess | None) -> TaskExplanation:
         better=better,
         worse=worse,
         causes=tuple(causes),
-        remarks=(*remarks, *without),
+        caveats=(*caveats, *without),
         conclusion=ending,
     )
 
@@ -172,7 +172,7 @@ def _inserted(causes: list[Cause], cause: Cause | None) -> list[Cause]:
     return [c for c in causes if c.kind in earlier] + [cause] + [c for c in causes if c.kind not in earlier]
 
 
-def _remarks(pair: TaskPair) -> list[str]:
+def _caveats(pair: TaskPair) -> list[str]:
     known = "so its documents and prompts are known by their digests only"
     sides = {reopened.record.id: reopened for reopened in pair.reopened if reopened.reason}
     verbs = {
@@ -186,8 +186,8 @@ def _relevant_causes(pair: TaskPair, causes: list[Cause]) -> tuple[list[Cause], 
     """The causes that can have an effect; the environment cannot if both runs share their answers."""
     is_shared = pair.has_same_requests and pair.first.record.fingerprint.digest == pair.second.record.fingerprint.digest
     idle = [cause for cause in causes if cause.kind == kinds.ENVIRONMENT and is_shared]
-    remarks = [f"{cause.text}, but share their answers: {'; '.join(cause.evidence)}" for cause in idle]
-    return [cause for cause in causes if cause not in idle], remarks
+    caveats = [f"{cause.text}, but share their answers: {'; '.join(cause.evidence)}" for cause in idle]
+    return [cause for cause in causes if cause not in idle], caveats
 
 
 def _with_remainder(causes: list[Cause], difference: float | None) -> tuple[list[Cause], float | None]:

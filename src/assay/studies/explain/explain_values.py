@@ -43,7 +43,7 @@ class TaskExplanation:
         better: of these, how many have a higher value in the second run.
         worse: how many have a lower one.
         causes: all causes, in the order in which they act.
-        remarks: what could not be compared, and why.
+        caveats: what could not be compared, and why.
         conclusion: the largest cause in one sentence.
     """
 
@@ -54,7 +54,7 @@ class TaskExplanation:
     better: int | None
     worse: int | None
     causes: tuple[Cause, ...]
-    remarks: tuple[str, ...]
+    caveats: tuple[str, ...]
     conclusion: str
 
 

@@ -248,7 +248,7 @@ def _cells(label: str, unit: _MethodsUnit, result: RunResult, requested: Methods
                 method=method,
                 estimate=estimate,
                 documents=documents,
-                picks=predictions,
+                predictions=predictions,
                 hits=hits,
                 clusters=own,
             )

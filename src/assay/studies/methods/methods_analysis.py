@@ -103,15 +103,15 @@ def changes(cells: Sequence[MethodsCell], questions: Mapping[str, ChoiceQuestion
     for (model, task, style), own in grouped(cells, lambda cell: (cell.model, cell.task, cell.style)).items():
         if len(own) < 2:
             continue
-        picks = {cell.method: dict(zip(cell.documents, cell.picks, strict=True)) for cell in own}
+        predictions = {cell.method: dict(zip(cell.documents, cell.predictions, strict=True)) for cell in own}
         common = shared_documents(own)
         changed = []
-        pairs: Counter[tuple[str, str]] = Counter(dict.fromkeys(combinations(picks, 2), 0))
+        pairs: Counter[tuple[str, str]] = Counter(dict.fromkeys(combinations(predictions, 2), 0))
         for document in common:
-            picked = {method: some[document] for method, some in picks.items()}
+            picked = {method: some[document] for method, some in predictions.items()}
             if len(set(picked.values())) > 1:
                 changed.append(PredictionChange(document, questions[document].right, picked))
-                pairs.update(pair for pair in combinations(picks, 2) if picked[pair[0]] != picked[pair[1]])
+                pairs.update(pair for pair in combinations(predictions, 2) if picked[pair[0]] != picked[pair[1]])
         found.append(PredictionChanges(model, task, style, len(common), changed, dict(pairs)))
     return tuple(found)
 
@@ -172,7 +172,7 @@ def places(cells: Sequence[MethodsCell], questions: Mapping[str, ChoiceQuestion]
     found = []
     for cell in cells:
         size = max((len(questions[document].lengths) for document in cell.documents), default=0)
-        picked = Counter(cell.picks)
+        picked = Counter(cell.predictions)
         right = Counter(questions[document].right[0] for document in cell.documents if questions[document].right)
         counts = tuple(picked[place] for place in range(size)), tuple(right[place] for place in range(size))
         found.append(PositionCounts(cell.model, cell.task, cell.name, *counts, picked[NO_PREDICTION]))

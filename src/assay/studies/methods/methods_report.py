@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from assay.core.scores import Estimate, MetricResult
+from assay.report.result_files import with_file_keys
 from assay.report.tables import Section, format_number, p_value, percent, section_markdown
 from assay.stats.power import ALPHA
 from assay.studies.methods.methods_values import (
@@ -169,13 +170,14 @@ def _widest(item: PredictionChanges) -> str:
 def _changed_documents(study: MethodsStudy, most: int | None) -> Section:
     rows, notes = [], []
     methods = list(
-        dict.fromkeys(method for item in study.changes for change in item.changes for method in change.picks)
+        dict.fromkeys(method for item in study.changes for change in item.changes for method in change.predictions)
     )
     for item in study.changes:
         shown = item.changes if most is None else item.changes[:most]
         for change in shown:
-            picks = [_choice_text(change.picks[method]) if method in change.picks else "" for method in methods]
-            rows.append((change.document, item.model, item.style, *picks, ", ".join(map(str, change.right))))
+            found = change.predictions
+            texts = [_choice_text(found[method]) if method in found else "" for method in methods]
+            rows.append((change.document, item.model, item.style, *texts, ", ".join(map(str, change.right))))
         if len(shown) < len(item.changes):
             notes.append(f"{item.task}, {item.model}, {item.style}: {len(item.changes) - len(shown)} more")
     title = "Choices picked, by place from 0, where methods disagree"
@@ -316,12 +318,12 @@ def _cell_data(cell: MethodsCell) -> dict[str, Any]:
         "method": cell.method,
         "estimate": asdict(cell.estimate),
         "documents": list(cell.documents),
-        "picks": list(cell.picks),
+        "picks": list(cell.predictions),
         "hits": list(cell.hits),
     }
 
 
 def _changes_data(item: PredictionChanges) -> Iterator[tuple[str, Any]]:
     yield from {"model": item.model, "task": item.task, "style": item.style, "n": item.n}.items()
-    yield "documents", [asdict(change) for change in item.changes]
+    yield "documents", [with_file_keys(asdict(change), {"predictions": "picks"}) for change in item.changes]
     yield "pairs", [{"methods": list(pair), "documents": count} for pair, count in item.pairs.items()]

@@ -26,7 +26,7 @@ class MethodsCell:
         method: the method, or the pipeline that extracts a generated answer.
         estimate: the accuracy.
         documents: the documents that count, as `task#id`.
-        picks: per document, the index of the predicted choice; `NO_PREDICTION` for none.
+        predictions: per document, the index of the predicted choice; `NO_PREDICTION` for none.
         hits: per document, 1 for a right prediction, else 0; with several orders of the choices, the mean over them.
         clusters: per document, its cluster; None without clusters.
     """
@@ -37,7 +37,7 @@ class MethodsCell:
     method: str
     estimate: Estimate
     documents: tuple[str, ...] = field(repr=False)
-    picks: tuple[int, ...] = field(repr=False)
+    predictions: tuple[int, ...] = field(repr=False)
     hits: tuple[float, ...] = field(repr=False)
     clusters: tuple[str, ...] | None = field(default=None, repr=False)
 
@@ -99,7 +99,7 @@ class PredictionChange:
 
     document: str
     right: tuple[int, ...]
-    picks: Mapping[str, int]
+    predictions: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -316,11 +316,11 @@ def part_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
             drawn.append(result)
     notices = [LIMITED + _named(limited)] if limited else []
     if shared:
-        notices.append(f"evaluated only documents that run {spec.sparing.until_decided} has: {_named(shared)}")
+        notices.append(f"evaluated only documents that run {spec.subsampling.until_decided} has: {_named(shared)}")
     if drawn:
         bases = dict.fromkeys(result.card.base for result in drawn)
         counts = ", ".join(f"{base} {_document_counts(results, base)}" for base in bases)
-        notices.append(f"evaluated a random sample of the documents (seed {spec.sparing.seed}): {counts}")
+        notices.append(f"evaluated a random sample of the documents (seed {spec.subsampling.seed}): {counts}")
     return notices + _stop_notices(results, spec)
 
 

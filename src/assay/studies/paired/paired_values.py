@@ -141,9 +141,9 @@ class PairedScore:
         needed_to_detect: the same for the difference of `CompareOptions.detect`; None without one.
         clusters: number of clusters, if documents are clustered.
         agreement: agreement of the outcomes, if all are 0 or 1.
-        picks: agreement of the predictions, if requested and available.
-        differing: differences between the runs, in words.
-        remarks: caveats, in words.
+        prediction_agreement: agreement of the predictions, if requested and available.
+        run_differences: differences between the runs, in words.
+        caveats: caveats, in words.
         outcome: `better`, `worse`, `higher`, `lower` (without a direction), `none`, or `same` in all documents.
         verdict: one sentence.
         flips: documents with a different value, up to the requested number.
@@ -180,9 +180,9 @@ class PairedScore:
     clusters: int | None = None
     margin: Margin | None = None
     agreement: Agreement | None = None
-    picks: Agreement | None = None
-    differing: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
+    prediction_agreement: Agreement | None = None
+    run_differences: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
     outcome: str = "none"
     verdict: str = ""
     flips: tuple[Flip, ...] = field(default=(), repr=False)

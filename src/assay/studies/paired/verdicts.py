@@ -118,7 +118,7 @@ def evidence_text(found: PairedScore | OverallScore, options: CompareOptions, te
 
 def _sentence(pair: PairedScore, options: CompareOptions, tests: int) -> str:
     first, second, n = pair.first, pair.second, pair.n
-    across = f" Differing: {'; '.join(pair.differing)}." if len(pair.differing) > 1 else ""
+    across = f" Differing: {'; '.join(pair.run_differences)}." if len(pair.run_differences) > 1 else ""
     if n == 0:
         return f"{second} and {first} have no scored document in common.{across}"
     if pair.outcome == "same":

@@ -129,7 +129,7 @@ class EarlyStopping:
 
     def complete(self, built: Sequence[BuiltTask], results: tuple[TaskResult, ...]) -> tuple[TaskResult, ...]:
         """The results with the documents, bounds and verdict at which each task stopped."""
-        options = self._session.spec.sparing
+        options = self._session.spec.subsampling
         estimated = with_subsample_estimates(built, results, options, {})
         return tuple(_stopped(result, state) for result, state in zip(estimated, self._states, strict=True))
 
@@ -147,7 +147,7 @@ def _stopped(result: TaskResult, state: _TaskState) -> TaskResult:
 
 def _task_states(session: Session, setup: Setup) -> list[_TaskState]:
     """Every task with its documents in random order; a task that the rule does not fit is an error before the run."""
-    other, references = session.spec.sparing.until_decided, {}
+    other, references = session.spec.subsampling.until_decided, {}
     if other is not None:
         references = load_references(session.store, other, setup.tasks, f"--{UNTIL_DECIDED}")
     return [
@@ -193,7 +193,7 @@ def _ordered(task: Task, spec: RunSpec) -> list[Document]:
     """All documents that the run may evaluate, in random order; the first n are the sample of n."""
     place_of = {document.id: index for document, index in zip(task.documents(), split_indices(task), strict=True)}
     chosen = {place_of[document.id]: document for document in selected_documents(task, spec)}
-    order = random_order(max(chosen, default=-1) + 1, spec.sparing.seed)
+    order = random_order(max(chosen, default=-1) + 1, spec.subsampling.seed)
     return [chosen[index] for index in order if index in chosen]
 
 
@@ -219,19 +219,19 @@ def _take(state: _TaskState, built: BuiltTask, session: Session, executed: Execu
         if sample.filter == state.filter and isinstance(sample.values.get(state.metric), (int, float))
     }
     state.take(built.documents, values)
-    stop = _stopping_decision(state, session.spec.sparing)
+    stop = _stopping_decision(state, session.spec.subsampling)
     if stop.is_reached or state.asked == len(state.order):
         state.stop = stop
 
 
-def _stopping_decision(state: _TaskState, sparing: SubsamplingOptions) -> EarlyStop:
+def _stopping_decision(state: _TaskState, subsampling: SubsamplingOptions) -> EarlyStop:
     """The decision of the rule after the last lap."""
     head = (state.asked, len(state.order), state.laps)
-    if sparing.until_se is not None:
+    if subsampling.until_se is not None:
         bounds = mean_bounds(state.own)
-        is_narrow = bounds.half_width <= normal_quantile() * sparing.until_se
+        is_narrow = bounds.half_width <= normal_quantile() * subsampling.until_se
         ends = (bounds.low, bounds.high, LEVEL)
-        return EarlyStop(UNTIL_SE, state.metric, state.filter, is_narrow, *head, *ends, wanted=sparing.until_se)
+        return EarlyStop(UNTIL_SE, state.metric, state.filter, is_narrow, *head, *ends, wanted=subsampling.until_se)
     decision, bounds = decide(state.own, state.others), difference_bounds(state.own, state.others)
     return EarlyStop(
         UNTIL_DECIDED,
@@ -242,6 +242,6 @@ def _stopping_decision(state: _TaskState, sparing: SubsamplingOptions) -> EarlyS
         *(bounds.low, bounds.high, LEVEL),
         p=decision.p,
         is_better=None if decision.is_first_better is None else decision.is_first_better != state.is_lower_better,
-        other=sparing.until_decided,
+        other=subsampling.until_decided,
         lacking=state.lacking,
     )

@@ -34,29 +34,29 @@ def sample_references(session: Session, run: str, tasks: Sequence[Task]) -> dict
 def with_subsample_estimates(
     built: Sequence[BuiltTask],
     results: Sequence[TaskResult],
-    sparing: SubsamplingOptions,
+    subsampling: SubsamplingOptions,
     references: Mapping[str, ReferenceValues],
 ) -> tuple[TaskResult, ...]:
     """The results of a run on a random part of the documents, with estimates for all of them."""
     found = []
     for item, result in zip(built, results, strict=True):
         try:
-            found.append(_with_subsample(item, result, sparing, references.get(result.name)))
+            found.append(_with_subsample(item, result, subsampling, references.get(result.name)))
         except Exception as error:  # a value of task code that cannot be estimated affects this task only
             found.append(without_score(result, problem_of(error, f"task {result.name}")))
     return tuple(found)
 
 
 def _with_subsample(
-    built: BuiltTask, result: TaskResult, sparing: SubsamplingOptions, reference: ReferenceValues | None
+    built: BuiltTask, result: TaskResult, subsampling: SubsamplingOptions, reference: ReferenceValues | None
 ) -> TaskResult:
     counts = result.denominators
-    if counts.total == counts.available and not sparing.may_stop_early:
+    if counts.total == counts.available and not subsampling.may_stop_early:
         return result
     whole: list[AdditionalEstimate] = []
     differences: list[AdditionalEstimate] = []
     # After stopping early the documents are not a random sample of a fixed size; nor are they if some failed.
-    metrics = () if sparing.may_stop_early else mean_metrics(built.task.scoring, result.metrics)
+    metrics = () if subsampling.may_stop_early else mean_metrics(built.task.scoring, result.metrics)
     for metric in metrics:
         values = dict(_values(result, metric))
         if len(values) < counts.total:
@@ -68,7 +68,7 @@ def _with_subsample(
             full = [theirs[index] for index in range(counts.available)]
             differences.append(AdditionalEstimate(metric.metric, metric.filter, difference_estimate(full, values)))
     run = None if reference is None else reference.run
-    subsample = SubsampleResult(counts.total, counts.available, sparing.seed, tuple(whole), tuple(differences), run)
+    subsample = SubsampleResult(counts.total, counts.available, subsampling.seed, tuple(whole), tuple(differences), run)
     return with_subsample(result, subsample)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def make_schedule(session: Session, setup: Setup) -> Schedule:
     """The schedule that the specification of a run requests; loads its reference run."""
-    options = session.spec.sparing
+    options = session.spec.subsampling
     if options.may_stop_early:
         from assay.studies.sampling.early_stopping import EarlyStopping  # most runs do not need it
 
@@ -35,7 +35,7 @@ def make_schedule(session: Session, setup: Setup) -> Schedule:
 
 def rescoring_schedule(session: Session, setup: Setup) -> Schedule:
     """The schedule of a rescored run: its documents are known, and its stopping rule is not applied again."""
-    options = session.spec.sparing
+    options = session.spec.subsampling
     if options.sample is None and not options.may_stop_early:
         return FullSchedule(session, setup)
     return SubsampleSchedule(session, setup, {})
@@ -52,7 +52,7 @@ class SubsampleSchedule(FullSchedule):
 
     def __init__(self, session: Session, setup: Setup, references: Mapping[str, ReferenceValues]) -> None:
         super().__init__(session, setup)
-        self._options, self._references = session.spec.sparing, references
+        self._options, self._references = session.spec.subsampling, references
 
     def complete(self, built: Sequence[BuiltTask], results: tuple[TaskResult, ...]) -> tuple[TaskResult, ...]:
         from assay.studies.sampling.estimates import with_subsample_estimates
@@ -90,7 +90,7 @@ class RecordedSchedule(SubsampleSchedule):
 
 def with_run_ids(spec: RunSpec, store: Store) -> RunSpec:
     """The specification with the ids of the runs that it refers to: `last` means another run tomorrow."""
-    options = spec.sparing
+    options = spec.subsampling
     if options.until_decided is None and options.reference is None:
         return spec
 
@@ -98,4 +98,4 @@ def with_run_ids(spec: RunSpec, store: Store) -> RunSpec:
         return None if name is None else store.runs.get(name).id
 
     whole = replace(options, until_decided=run_id(options.until_decided), reference=run_id(options.reference))
-    return replace(spec, sparing=whole)
+    return replace(spec, subsampling=whole)

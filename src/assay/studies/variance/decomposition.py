@@ -89,10 +89,10 @@ class _Cell:
         singles = [self.column(key, samples) for samples in self.drawn]
         return [found for found in singles if found] if _is_mean_of_draws(singles, whole) else [whole]
 
-    def picks(self, key: MetricKey) -> list[Mapping[int, int | None]]:
+    def predictions(self, key: MetricKey) -> list[Mapping[int, int | None]]:
         """The choice that a metric predicts for every document, by its index in the document; a mapping per draw."""
         found = predictions_of(self.task, self.result, *key, self.drawn if self.result.card.kind == _GENERATED else ())
-        return [{self.indices[document]: pick for document, pick in picks.items()} for picks in found]
+        return [{self.indices[document]: pick for document, pick in predictions.items()} for predictions in found]
 
     def right(self) -> Mapping[int, tuple[int, Any]]:
         """Per document, its number of choices and the right ones."""
@@ -277,7 +277,7 @@ def _axes(
     key: MetricKey, cells: Sequence[_Cell], columns: Sequence[Sequence[DocumentScores]]
 ) -> tuple[VarianceAxis, ...]:
     found = []
-    picks = [cell.picks(key) for cell in cells]
+    predictions = [cell.predictions(key) for cell in cells]
     for axis in cells[0].levels:
         levels = _levels(cells, axis)
         if len(levels) < 2:
@@ -286,13 +286,13 @@ def _axes(
             level: _mean([_score(key, cell, own) for cell, own in _at(cells, columns, axis, level)]) for level in levels
         }
         line = _first_line(cells, axis)
-        raters = [picked[0] for cell, picked in zip(cells, picks, strict=True) if cell in line and picked]
+        raters = [picked[0] for cell, picked in zip(cells, predictions, strict=True) if cell in line and picked]
         is_alike = axis != PROMPT or all(cell.right() == line[0].right() for cell in line)
         found.append(_axis(axis, scores, raters if is_alike else [], cells))
     draws = len(columns[0])
     if draws > 1:
         by_draw = {str(draw + 1): _mean([_value(own[draw]) for own in columns]) for draw in range(draws)}
-        found.append(_axis(DRAW, by_draw, picks[0], cells))
+        found.append(_axis(DRAW, by_draw, predictions[0], cells))
     return tuple(found)
 
 
