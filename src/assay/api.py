@@ -137,18 +137,19 @@ def evaluate_models(
         listener: as in `evaluate`.
         **settings: as in `evaluate`; `model_args` apply to models without their own settings.
     """
-    needs, shared = outputs.checked_needs(), SharedTasks()
+    needs = outputs.checked_needs()
     runs = model_runs(models, tasks, settings)
     specs = [_make_run_spec(each.row.model or each.row.name, each.tasks, each.row.settings) for each in runs]
     for spec in specs:
         outputs.check_variants(spec)
+    select = SharedTasks().select if len(runs) > 1 else None
     for planned, spec in zip(runs, specs, strict=True):
         mine = ModelOutcome(planned.row.label, planned.mark) if len(runs) > 1 else ModelOutcome()
         try:
             if mine.label:
                 listener(StageStarted("model", mine.label))
             with open_store(store) as opened:
-                session = new_session(spec, opened, listener, needs, shared.select)
+                session = new_session(spec, opened, listener, needs, select)
                 mine = replace(mine, result=_run(session, planned.tasks, planned.row.model, planned.row.fit))
         except AssayError as error:
             if not mine.label or isinstance(error, StoreError):

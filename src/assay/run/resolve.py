@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from assay.core.atomic_files import cache_folder
 from assay.core.documents import Document
 from assay.core.errors import Fault, MissingExtra, ModelError, UserError, did_you_mean
 from assay.core.formats import Question
@@ -36,7 +37,6 @@ from assay.core.specs import (
     TextOptions,
     VariationAxes,
 )
-from assay.models.download.named import cache_folder
 from assay.models.model_registry import must_fetch
 from assay.run.events import Listener
 from assay.run.open_model import arguments_notices, object_notices, opened_model
