@@ -204,17 +204,8 @@ VERBS = {
 }
 DECORATORS = {"filter", "metric", "model", "task"}
 GIVEN = {
-    *(
-        "CheckReport",
-        "Explanation",
-        "FittedModel",
-        "Matrix",
-        "MethodsStudy",
-        "PlanReport",
-        "RunComparison",
-        "RunResult",
-    ),
-    *("Settings", "ShownDocument", "Store", "TaskAudit", "TaskResult"),
+    *("CheckReport", "Explanation", "FittedModel", "Matrix", "MethodsStudy", "PlanReport", "RunComparison"),
+    *("RunResult", "Settings", "ShownDocument", "Store", "TaskAudit", "TaskResult"),
 }
 
 
