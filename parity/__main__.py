@@ -13,8 +13,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from assay.core.atomic_files import cache_folder
 from assay.core.errors import AssayError, Fault, UserError
-from assay.models.download.named import NAMED_MODELS, cache_folder, locate
+from assay.models.download.named import NAMED_MODELS, locate
 from parity.compare import Tolerance
 from parity.files import compare_files, record_files
 from parity.hub import SHARED, served_hub

@@ -9,8 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from assay.core.atomic_files import cache_folder
 from assay.core.errors import Fault, UserError
-from assay.models.download.named import cache_folder
 
 LM_EVAL_VERSION = "0.4.13"
 TORCH_VERSION = "2.13.0"

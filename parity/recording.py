@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from assay.core.atomic_files import cache_folder
 from assay.core.errors import Fault, UserError
-from assay.models.download.named import cache_folder
 from parity.golden import DIALECT, jobs, write_golden
 from parity.installation import LM_EVAL_VERSION, find_lm_eval
 from parity.job import Job

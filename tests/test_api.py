@@ -18,6 +18,7 @@ from assay.core.errors import DataError, UserError
 from assay.core.requests import Generation, Request
 from assay.core.scores import Estimate, MetricResult
 from assay.core.specs import ChatSpec
+from assay.tasks.catalog import LIBRARY
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task
 
 
@@ -180,6 +181,15 @@ def test_a_document_that_is_not_there_is_an_error() -> None:
         show_document(toy_choice_task(3), 3)
 
 
+def test_task_files_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text("task: t\noutput_typ: multiple_choice\n")
+    report = assay.check(tmp_path)
+    assert (report.files, report.tasks, report.is_valid, report.loading) == (1, 1, False, None)
+    assert 'unknown key "output_typ"' in str(report.faults[0])
+    loaded = assay.check(str(LIBRARY / "demo"), allow_code=True)
+    assert loaded.is_valid and loaded.loading is not None and loaded.loading.tasks == loaded.tasks
+
+
 def test_public_names_are_sorted_and_all_there() -> None:
     names = [name for name in assay.__all__ if name != "__version__"]
     assert names == sorted(names)
@@ -189,13 +199,13 @@ def test_public_names_are_sorted_and_all_there() -> None:
 
 
 VERBS = {
-    *("audit", "compare", "evaluate", "evaluate_matrix", "explain", "finetune", "load_run", "plan_run", "plot"),
-    *("rescore", "show_document", "study_methods"),
+    *("audit", "check", "compare", "evaluate", "evaluate_matrix", "explain", "finetune", "load_run", "plan_run"),
+    *("plot", "rescore", "show_document", "study_methods"),
 }
 DECORATORS = {"filter", "metric", "model", "task"}
 GIVEN = {
-    *("Explanation", "FittedModel", "Matrix", "PlanReport", "RunComparison", "RunResult", "Settings", "ShownDocument"),
-    *("MethodsStudy", "Store", "TaskAudit", "TaskResult"),
+    *("CheckReport", "Explanation", "FittedModel", "Matrix", "MethodsStudy", "PlanReport", "RunComparison"),
+    *("RunResult", "Settings", "ShownDocument", "Store", "TaskAudit", "TaskResult"),
 }
 
 
@@ -206,7 +216,7 @@ def test_every_verb_and_the_types_it_takes_and_gives_are_public() -> None:
 def test_importing_the_package_loads_nothing_heavy() -> None:
     script = "import assay, sys; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"numpy", "pandas", "rich", "torch", "yaml", "assay.api"} & set(loaded)
+    assert not {"numpy", "pandas", "rich", "torch", "yaml", "assay.api", "assay.api_records"} & set(loaded)
 
 
 def test_result_files_hold_what_the_command_line_writes(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ _PUBLIC = {
     "AnsweredDocument": "assay.core.results",
     "AssayError": "assay.core.errors",
     "Capabilities": "assay.core.protocols",
+    "CheckReport": "assay.tasks.file_checks",
     "ChoiceView": "assay.scoring.scorers.multiple_choice",
     "Choose": "assay.tasks.python",
     "Classification": "assay.core.requests",
@@ -68,21 +69,22 @@ _PUBLIC = {
     "UserError": "assay.core.errors",
     "Windows": "assay.core.requests",
     "Write": "assay.tasks.python",
-    "audit": "assay.api",
-    "compare": "assay.api",
+    "audit": "assay.api_records",
+    "check": "assay.api",
+    "compare": "assay.api_records",
     "evaluate": "assay.api",
     "evaluate_matrix": "assay.api",
-    "explain": "assay.api",
+    "explain": "assay.api_records",
     "filter": "assay.scoring.decorators",
     "finetune": "assay.api",
-    "load_run": "assay.api",
+    "load_run": "assay.api_records",
     "make_spec": "assay.options.specification",
     "metric": "assay.scoring.decorators",
     "model": "assay.models.model_decorator",
     "plan_run": "assay.api",
-    "plot": "assay.api",
+    "plot": "assay.api_records",
     "rater_agreement": "assay.stats.agreement",
-    "rescore": "assay.api",
+    "rescore": "assay.api_records",
     "show_document": "assay.api",
     "study_methods": "assay.api",
     "task": "assay.tasks.python",
@@ -92,6 +94,7 @@ __all__ = [
     "AnsweredDocument",
     "AssayError",
     "Capabilities",
+    "CheckReport",
     "ChoiceView",
     "Choose",
     "Classification",
@@ -148,6 +151,7 @@ __all__ = [
     "Write",
     "__version__",
     "audit",
+    "check",
     "compare",
     "evaluate",
     "evaluate_matrix",
@@ -168,20 +172,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from assay.api import (
-        audit,
-        compare,
-        evaluate,
-        evaluate_matrix,
-        explain,
-        finetune,
-        load_run,
-        plan_run,
-        plot,
-        rescore,
-        show_document,
-        study_methods,
-    )
+    from assay.api import check, evaluate, evaluate_matrix, finetune, plan_run, show_document, study_methods
+    from assay.api_records import audit, compare, explain, load_run, plot, rescore
     from assay.core.documents import Document
     from assay.core.errors import AssayError, UserError
     from assay.core.identity import Fingerprint
@@ -220,6 +212,7 @@ if TYPE_CHECKING:
     from assay.studies.matrix.matrix_values import Matrix
     from assay.studies.methods.methods_values import MethodsStudy
     from assay.studies.paired.paired_values import PairedScore
+    from assay.tasks.file_checks import CheckReport
     from assay.tasks.python import Choose, Complete, Read, Write, task
 
 

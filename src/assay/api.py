@@ -1,4 +1,4 @@
-"""The public functions: evaluate, compare, rescore, load and the rest. The command line calls the same ones.
+"""The public functions that evaluate, train, plan, show and check. The command line calls the same ones.
 
 import assay
 result = assay.evaluate("smollm2", "demo_questions", limit=20)
@@ -16,7 +16,6 @@ from assay.core.arguments import parse_arguments
 from assay.core.call_checks import checked
 from assay.core.errors import ArgumentError, AssayError, Fault, StoreError
 from assay.core.packages import RequiredPackage
-from assay.core.plural import plural
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
 from assay.core.specs import DetectOptions, RunSpec
@@ -27,36 +26,31 @@ from assay.options.specification import (
     Tasks,
     fit_spec_of,
     make_spec,
-    names_and_objects,
     refuse_early_stopping,
     refuse_methods_settings,
     split_tasks,
-    task_objects,
     with_settings,
 )
 from assay.options.table import Settings
-from assay.report.result_files import check_output_path, write_results
 from assay.run.events import Listener, StageStarted, ignore
 from assay.run.forecast import PlanReport, forecast
 from assay.run.many import SharedTasks
+from assay.run.resolve import code_loader, known_names, open_catalog
 from assay.run.session import Session, run
 from assay.run.show import ShownDocument, show_documents
-from assay.store.store import StoreLocation, open_store, run_id, store_of_runs
-from assay.studies.analyses import loading_features, new_session, rescoring_features
+from assay.store.store import StoreLocation, open_store
+from assay.studies.analyses import new_session
 from assay.studies.run_outputs import ModelOutcome, RunOutputs, write_outputs
-from assay.tasks.lm_eval.variants.scoring_overrides import scoring_changes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from assay.run.many import EvaluatedModel
     from assay.store.trained_models import FittedModel
-    from assay.studies.audit.extraction_audit import TaskAudit
-    from assay.studies.compare.compare_values import RunComparison
-    from assay.studies.explain.explain_values import Explanation
     from assay.studies.matrix.matrix_values import Matrix
     from assay.studies.methods.evaluate_methods import MethodsOptions
     from assay.studies.methods.methods_values import MethodsStudy
+    from assay.tasks.file_checks import CheckReport
 
 
 def _make_run_spec(model: str | Model, wanted: Sequence[str | Task], settings: Settings) -> RunSpec:
@@ -137,18 +131,19 @@ def evaluate_models(
         listener: as in `evaluate`.
         **settings: as in `evaluate`; `model_args` apply to models without their own settings.
     """
-    needs, shared = outputs.checked_needs(), SharedTasks()
+    needs = outputs.checked_needs()
     runs = model_runs(models, tasks, settings)
     specs = [_make_run_spec(each.row.model or each.row.name, each.tasks, each.row.settings) for each in runs]
     for spec in specs:
         outputs.check_variants(spec)
+    select = SharedTasks().select if len(runs) > 1 else None
     for planned, spec in zip(runs, specs, strict=True):
         mine = ModelOutcome(planned.row.label, planned.mark) if len(runs) > 1 else ModelOutcome()
         try:
             if mine.label:
                 listener(StageStarted("model", mine.label))
             with open_store(store) as opened:
-                session = new_session(spec, opened, listener, needs, shared.select)
+                session = new_session(spec, opened, listener, needs, select)
                 mine = replace(mine, result=_run(session, planned.tasks, planned.row.model, planned.row.fit))
         except AssayError as error:
             if not mine.label or isinstance(error, StoreError):
@@ -164,78 +159,6 @@ def _run(session: Session, wanted: Sequence[str | Task], model: Model | None, op
     from assay.run.train import run_trained  # most runs do not train
 
     return run_trained(session, options, wanted, model)
-
-
-@checked()
-def load_run(
-    run: str | RunResult, *, tasks: Tasks = (), store: StoreLocation = None, listener: Listener = ignore
-) -> RunResult:
-    """Loads a recorded run with its documents and answers. No model is called, and nothing is recorded.
-
-    The requests are rebuilt from the tasks and verified by hash, and the stored answers are scored as in the run.
-
-    - A finished run has the scores that it recorded; if they differ today (another version of Assay or of a
-      metric), a notice says so.
-    - A run that was interrupted, or has failed requests, has the documents answered so far. Documents without all
-      their answers count as failed and are left out of every score; a notice gives their number.
-    - A run whose tasks or data have changed since raises a `DataError` that names the change: its answers can no
-      longer be matched with documents. Its recorded scores remain available: `assay ls runs`.
-
-    Args:
-        run: the run's id, the start of it, `last`, `last~1`, …; or the result of `evaluate`.
-        tasks: the task objects of the run, if it had any.
-        store: the store that holds the run.
-        listener: function that is called with every event.
-    """
-    from assay.run.rescore import load
-
-    objects = task_objects(tasks, "load_run")
-    with open_store(store_of_runs(store, run), may_be_read_only=True) as opened:
-        record = opened.runs.get(run_id(run))
-        return load(opened, record, objects, listener, loading_features(record))
-
-
-@checked()
-def audit(run: str | RunResult, *, tasks: Tasks = (), store: StoreLocation = None) -> tuple[TaskAudit, ...]:
-    """How answers were extracted from generated text, per task: which rule found them, and where rules disagree.
-
-    Args:
-        run: the result of `evaluate`, or a recorded run as in `load_run`.
-        tasks: the task objects of a recorded run, if it had any.
-        store: the store that holds a recorded run.
-    """
-    from assay.studies.audit.extraction_audit import audit_run
-
-    result = load_run(run, tasks=tasks, store=store) if isinstance(run, str) else run
-    return audit_run(result.tasks)
-
-
-@checked()
-def plot(
-    run: str | RunResult,
-    kind: str,
-    path: str | Path | None = None,
-    *,
-    tasks: Tasks = (),
-    store: StoreLocation = None,
-    listener: Listener = ignore,
-) -> Path:
-    """Draws a figure of a recorded run to a file and returns its path. No model is loaded, and nothing is recorded.
-
-    Args:
-        run: the run's id as in `load_run`, or the result of `evaluate`.
-        kind: `reliability` (confidence against accuracy), `prompts` (scores of all prompts of a task), `axes` (scores
-            over seeds, orders, draws and prompts, and the sources of variance), `lengths` or `positions` (bias towards
-            long choices, or towards positions).
-        path: file that ends in .svg or .png; `RUN_KIND.svg` if None.
-        tasks: the task objects of the run, if it had any.
-        store: the store that holds the run.
-        listener: function that is called with every event.
-    """
-    from assay.studies.figures import draw_recorded
-
-    with open_store(store_of_runs(store, run), may_be_read_only=True) as opened:
-        return draw_recorded(opened, run_id(run), kind, path, listener, task_objects(tasks, "plot"))
 
 
 @with_settings
@@ -375,172 +298,6 @@ def evaluate_matrix(
         return fill_matrix(evaluated_models, wanted, [name.removeprefix("+") for name in shown], opened, listener)
 
 
-@checked()
-def rescore(
-    run: str | RunResult,
-    *,
-    metrics: str | Sequence[str] | None = None,
-    scoring: str | Path | Mapping[str, Any] | None = None,
-    complete: bool = False,
-    tasks: Tasks = (),
-    model: Model | None = None,
-    model_args: str | Mapping[str, Any] | None = None,
-    bootstrap_iters: int | None = None,
-    store: StoreLocation = None,
-    output_path: str | Path | None = None,
-    log_samples: bool = False,
-    listener: Listener = ignore,
-) -> RunResult:
-    """Scores the answers of a recorded run with other metrics, as a new run that names its parent.
-
-    No model is loaded unless `complete` is set and answers are missing.
-
-    Args:
-        run: as in `load_run`.
-        metrics: metrics to report, as in `evaluate`; a plus before the first keeps the run's own.
-        scoring: YAML file with `metric_list` and `filter_list`, or the same as a mapping.
-        complete: whether to request missing answers from the run's model; otherwise they are an error.
-        tasks: the task objects of the run, if it had any.
-        model: the model object of the run, if it had one and `complete` is set.
-        model_args: model settings in place of recorded ones; secrets are not recorded.
-        bootstrap_iters: resamples for lm-eval's standard errors; None for as many as the run had.
-        store: the store that holds the run.
-        output_path: folder for result files; None for no files.
-        log_samples: whether to also write every document with its answers.
-        listener: as in `evaluate`.
-    """
-    from assay.run import rescore as rescoring
-
-    changes = scoring_changes(metrics, scoring)
-    arguments = parse_arguments(model_args, "--model_args")
-    wanted = rescoring.RescoreOptions(
-        scoring=changes,
-        completes=complete,
-        model_args=arguments,
-        bootstrap_iters=bootstrap_iters,
-        tasks=task_objects(tasks, "rescore"),
-        model=model,
-    )
-    if output_path is not None:
-        check_output_path(output_path)
-    with open_store(store_of_runs(store, run), may_be_read_only=not complete) as opened:
-        result = rescoring.rescore(opened, run_id(run), wanted, listener, rescoring_features())
-    if output_path is not None:
-        write_results(result, output_path, log_samples)
-    return result
-
-
-@checked()
-def explain(
-    first: str | RunResult,
-    second: str | RunResult,
-    *,
-    tasks: Tasks | None = None,
-    metrics: Sequence[str] | None = None,
-    tokens: bool = False,
-    store: StoreLocation = None,
-    listener: Listener = ignore,
-) -> Explanation:
-    """Explains why the scores of two recorded runs differ, task by task, with evidence.
-
-    Args:
-        first: as in `load_run`.
-        second: the other run.
-        tasks: a task of each run, or one for both: names, or the task objects of the runs; every task that both have
-            if None.
-        metrics: a metric of each run, or one for both; the first that each reports if None.
-        tokens: whether to also load the models' tokenizers and compare tokens.
-        store: the store that holds both runs.
-        listener: as in `evaluate`.
-    """
-    from assay.studies.explain.explain_runs import explain as explain_runs
-
-    wanted = [] if tasks is None else split_tasks(tasks)
-    names = [item if isinstance(item, str) else item.card.name for item in wanted]
-    named = None if tasks is None else _two(names, "task")
-    compared = None if metrics is None else _two(metrics, "metric")
-    with open_store(store_of_runs(store, first, second), may_be_read_only=True) as opened:
-        return explain_runs(
-            opened,
-            (run_id(first), run_id(second)),
-            listener,
-            tasks=named,
-            metrics=compared,
-            shows_tokens=tokens,
-            given=[item for item in wanted if not isinstance(item, str)],
-        )
-
-
-def _two(names: Sequence[str], what: str) -> tuple[str, str]:
-    """One name for each run; a single name is used for both."""
-    if len(names) not in (1, 2):
-        raise ArgumentError(Fault("explain()", plural(len(names), what), "one for each run, or one for both"))
-    return names[0], names[-1]
-
-
-@checked()
-def compare(
-    *runs: str | RunResult,
-    tasks: Tasks = (),
-    metrics: str | Sequence[str] = (),
-    baseline: str | None = None,
-    margin: float | None = None,
-    alpha: float = 0.05,
-    correction: str = "holm",
-    test: str | None = None,
-    detect: float | None = None,
-    across: Sequence[str] = ("model",),
-    force: bool = False,
-    flips: int = 0,
-    seed: int = 0,
-    predictions: bool = False,
-    store: StoreLocation = None,
-    listener: Listener = ignore,
-) -> RunComparison:
-    """Compares recorded runs, paired document by document: differences, tests, effect sizes, a verdict for each pair.
-
-    Args:
-        runs: two or more, as in `load_run`; `RUN@TASK` for one task of a run.
-        tasks: tasks to compare (`demo_*` is a pattern); all that the runs share when empty. Task objects of the runs
-            are needed if documents are read again: for a sampled run against a full one, `flips`, `predictions`.
-        metrics: names, or `name,filter`; the first that a task reports when empty; `all` for every one.
-        baseline: the run that all others are compared with; None for every pair.
-        margin: equivalence margin, the largest difference that does not matter: 0.02 is 2 points of an accuracy.
-        alpha: significance level.
-        correction: correction for multiple tests: `holm` or `bh`.
-        test: `exact`, `midp`, `permutation` or `bootstrap`; None for the one that fits the values.
-        detect: a difference to report the required number of documents for, beside that of the observed one.
-        across: what may differ between runs: `model`, `shots`, `style`, `prompts`, `scoring`, `version`.
-        force: whether to compare runs that are not comparable.
-        flips: documents to list, better and worse each; -1 for all.
-        seed: seed of resampling.
-        predictions: whether to report how often the runs predict the same choices, which reads their documents.
-        store: the store that holds the runs.
-        listener: as in `evaluate`.
-    """
-    from assay.studies.compare.compare_runs import compare as compare_runs
-    from assay.studies.paired.paired_values import CompareOptions
-
-    names, objects = names_and_objects(tasks)
-    options = CompareOptions(
-        tasks=(*names, *(item.card.name for item in objects)),
-        metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
-        baseline=baseline,
-        margin=margin,
-        alpha=alpha,
-        correction=correction,
-        test=test,
-        detect=detect,
-        across=tuple(across),
-        force=force,
-        flips=flips,
-        seed=seed,
-        predictions=predictions,
-    )
-    with open_store(store_of_runs(store, *runs), may_be_read_only=True) as opened:
-        return compare_runs(opened, [run_id(run) for run in runs], options, listener, objects)
-
-
 @with_settings
 def plan_run(
     model: str | Model,
@@ -597,3 +354,38 @@ def show_document(
         return show_documents(spec, wanted, index, model)
     with open_store(store, may_be_read_only=True) as opened:
         return show_documents(spec, wanted, index, model, opened)
+
+
+@checked()
+def check(
+    paths: str | Path | Sequence[str | Path],
+    *,
+    doc: str | Path | None = None,
+    allow_code: bool | str | Sequence[str] = False,
+) -> CheckReport:
+    """Validates task files without loading data: all faults of all files at once, each with file, line and key.
+
+    Args:
+        paths: task files, or folders of them.
+        doc: data file; names in templates must be columns of its first row. None: columns are not checked.
+        allow_code: whether to also build every task and group, running their Python code; or packages to allow.
+    """
+    from assay.tasks.file_checks import (  # runs check their own files only
+        check_paths,
+        columns_of,
+        folders_of,
+        load_everything,
+    )
+
+    columns = None if doc is None else columns_of(doc)
+    given = [paths] if isinstance(paths, (str, Path)) else paths
+    if not given or "" in given:
+        raise ArgumentError(Fault("check()", "names no file", "a task file or a folder of them"))
+    found = [Path(path).expanduser() for path in given]
+    folders = [str(folder) for folder in folders_of(found)]
+    names, catalog = known_names(), open_catalog(folders)
+    report = check_paths(found, names, columns, catalog)
+    if not allow_code:
+        return report
+    spec = make_spec("none", (), include_path=folders, allow_code=allow_code)
+    return replace(report, loading=load_everything(found, catalog, names, code_loader(spec)))

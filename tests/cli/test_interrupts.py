@@ -135,7 +135,7 @@ STAGES = {
     "run/score.py:scored_task:1": ("interrupted", True),
     "stats/lm_eval_bootstrap.py:lm_eval_stderr:1": ("interrupted", True),
     "run/session.py:make_result:1": ("interrupted", True),
-    "scoring/document_values.py:document_values:1": ("interrupted", True),
+    "scoring/aggregate.py:document_values:1": ("interrupted", True),
     "store/run_records.py:end:1": ("interrupted", True),
     "store/run_records.py:_values_row:1": ("interrupted", True),
     "store/database.py:close:1": ("finished", True),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.core.atomic_files import atomic_write, private_folder
+from assay.core.atomic_files import atomic_write, cache_folder, private_folder
 from assay.core.secrets import HIDDEN, remember
 
 
@@ -72,3 +72,8 @@ def test_no_known_secret_is_written(tmp_path: Path) -> None:
     with atomic_write(tmp_path / "file.json") as stream:
         json.dump({"text": "a wr1t-c4n4ry b", "number": 5}, stream)
     assert json.loads((tmp_path / "file.json").read_text()) == {"text": f"a {HIDDEN} b", "number": 5}
+
+
+def test_the_environment_chooses_the_cache() -> None:
+    assert cache_folder({"ASSAY_CACHE": "/some/where"}) == Path("/some/where")
+    assert cache_folder({}).name == "assay"

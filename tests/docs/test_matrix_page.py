@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from assay.cli.main import main
-from assay.options.model_rows import model_rows
-from assay.run.many import model_variants
+from assay.options.model_rows import model_rows, model_variants
 
 PAGE = (Path(__file__).parents[2] / "docs" / "matrix.md").read_text(encoding="utf-8")
 (EXAMPLES,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from assay.api import evaluate, rescore
+from assay.api import evaluate
+from assay.api_records import rescore
 from assay.core.protocols import ModelFacts
 from assay.core.requests import Prompt
 from assay.core.results import RunResult

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from assay.api import compare, evaluate
+from assay.api import evaluate
+from assay.api_records import compare
 from assay.cli.main import main
 from assay.core.documents import Document
 from assay.core.errors import DataError, UserError

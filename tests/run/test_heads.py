@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from assay.api import evaluate, evaluate_matrix, explain, rescore, show_document, study_methods
+from assay.api import evaluate, evaluate_matrix, show_document, study_methods
+from assay.api_records import explain, rescore
 from assay.core.errors import DataError, ModelError, UserError
 from assay.core.requests import HEAD_KINDS, ChoiceSelection, Classification, Request, SpanExtraction
 from assay.core.responses import LabelScores, Text

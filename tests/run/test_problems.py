@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from assay.api import compare, evaluate, evaluate_matrix, explain, rescore
+from assay.api import evaluate, evaluate_matrix
+from assay.api_records import compare, explain, rescore
 from assay.core.errors import MissingExtra, UserError
 from assay.core.requests import Generation, Request
 from assay.core.results import RunResult, TaskResult

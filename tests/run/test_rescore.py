@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from assay.api import evaluate, rescore
+from assay.api import evaluate
+from assay.api_records import rescore
 from assay.core.errors import DataError, MissingAnswers, ModelError, UnknownName, UserError
 from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob, Text

@@ -16,8 +16,7 @@ from assay.core.responses import Logprob, Text
 from assay.core.specs import MetricSpec, Scoring
 from assay.scoring.document_scorer import DocumentScorer, document_scorer
 from assay.scoring.metrics import hf_evaluate as external
-from assay.scoring.registry import METRICS
-from assay.scoring.required_packages import scoring_needs
+from assay.scoring.registry import METRICS, scoring_needs
 
 DOCUMENT = Document("t", 7, {})
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.api import evaluate, rescore
+from assay.api import evaluate
+from assay.api_records import rescore
 from assay.core.errors import StoreError, UnknownName
 from assay.core.identity import Fingerprint
 from assay.core.responses import Failure

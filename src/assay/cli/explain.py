@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.api import explain
+from assay.api_records import explain
 from assay.cli.progress_events import TerminalListener
 from assay.options.parser import CommandLine
 from assay.report.deliver import CommandOutput

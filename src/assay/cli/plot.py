@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.api import plot
+from assay.api_records import plot
 from assay.cli.progress_events import TerminalListener
 from assay.options.parser import CommandLine
 from assay.report.terminal import ProgressView, make_console, show_written

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 
-from assay.api import rescore
+from assay.api_records import rescore
 from assay.cli.progress_events import TerminalListener
 from assay.core.errors import Fault, UserError
 from assay.options.parser import CommandLine

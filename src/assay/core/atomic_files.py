@@ -1,11 +1,14 @@
-"""Atomic file writes: a file appears under its name only when complete and synced, private, without known secrets."""
+"""Files: atomic writes, private folders, the cache folder.
+
+A file appears under its name only when complete and synced, private, without known secrets.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
@@ -72,6 +75,16 @@ def private_folder(folder: Path) -> None:
 def private_opener(path: str, flags: int) -> int:
     """An `opener` for `open`: files it creates are readable by their owner only."""
     return os.open(path, flags, 0o600)
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """The cache folder: ASSAY_CACHE, or the user's cache folder."""
+    chosen = environment.get("ASSAY_CACHE")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("assay"))
 
 
 def _earlier_mode(path: Path) -> int | None:

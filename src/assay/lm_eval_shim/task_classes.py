@@ -21,7 +21,7 @@ from assay.tasks.fewshot import DEFAULT, FIRST, SamplerSettings, make_sampler
 from assay.tasks.fewshot_overlap import CheckedSampler, LeakPolicy, is_same, other_indices
 from assay.tasks.lm_eval.build.fields import choices_reader, optional_reader, target_reader, text_reader
 from assay.tasks.lm_eval.build.generation_settings import effective_settings
-from assay.tasks.prompt_parts import Delimiters, as_messages, as_text, system_pieces, turn
+from assay.tasks.templates import Delimiters, as_messages, as_text, system_pieces, turn
 
 Row = Mapping[str, Any]
 

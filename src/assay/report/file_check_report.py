@@ -10,21 +10,22 @@ from assay.core.plural import plural
 from assay.tasks.file_checks import CheckReport, LoadReport
 
 
-def show_file_checks(report: CheckReport, loaded: LoadReport | None, form: str) -> None:
+def show_file_checks(report: CheckReport, form: str) -> None:
     """Prints the faults of task files.
 
     Args:
-        report: the checks without code.
-        loaded: the checks with the files' code; None if the code was not run.
+        report: the result of the check.
         form: `text` or `json`.
     """
     if form == "json":
-        data = asdict(report) | ({"loading": asdict(loaded)} if loaded is not None else {})
+        data = asdict(report)
+        if report.loading is None:
+            del data["loading"]
         print(json.dumps(data, indent=2, ensure_ascii=False))
         return
     _show_checks(report)
-    if loaded is not None:
-        _show_loaded(loaded)
+    if report.loading is not None:
+        _show_loaded(report.loading)
 
 
 def _show_checks(report: CheckReport) -> None:

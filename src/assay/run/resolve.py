@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from assay.core.atomic_files import cache_folder
 from assay.core.documents import Document
 from assay.core.errors import Fault, MissingExtra, ModelError, UserError, did_you_mean
 from assay.core.formats import Question
@@ -36,14 +37,12 @@ from assay.core.specs import (
     TextOptions,
     VariationAxes,
 )
-from assay.models.download.named import cache_folder
 from assay.models.model_registry import must_fetch
 from assay.run.events import Listener
 from assay.run.open_model import arguments_notices, object_notices, opened_model
 from assay.scoring.document_scorer import DocumentScorer, document_scorer
 from assay.scoring.metrics.aggregations import AGGREGATIONS
-from assay.scoring.registry import FILTERS, METRICS, metric_definition
-from assay.scoring.required_packages import check_loaded, scoring_needs
+from assay.scoring.registry import FILTERS, METRICS, check_loaded, metric_definition, scoring_needs
 from assay.store.store import Store
 from assay.tasks.catalog import Catalog
 from assay.tasks.head_requests import HEAD_KEY, HeadTask, as_head_task, why_no_head_fits

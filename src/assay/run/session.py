@@ -31,8 +31,7 @@ from assay.run.manifest import described_tasks, make_manifest
 from assay.run.plan import RequestPlan, make_plan
 from assay.run.resolve import Setup, TaskSelector, resolve
 from assay.run.score import check_scorers, scored_task
-from assay.scoring.aggregate import aggregate_groups
-from assay.scoring.document_values import document_values
+from assay.scoring.aggregate import aggregate_groups, document_values
 from assay.store.response_table import ResponseWriter
 from assay.store.run_records import FAILED, FINISHED, INCOMPLETE, INTERRUPTED
 from assay.store.store import Store

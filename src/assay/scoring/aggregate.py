@@ -1,4 +1,7 @@
-"""Aggregation of samples to estimates: per task and pipeline, then per group over its leaf tasks."""
+"""Aggregation of samples to estimates: per task and pipeline, then per group over its leaf tasks.
+
+Also the values of single documents that a run records, so that runs can be compared; whole texts, as for BLEU, are not.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from assay.core.errors import Fault, UserError
 from assay.core.metric_names import expanded_specs
 from assay.core.protocols import ProgressCallback, ignore_progress
 from assay.core.results import AnsweredDocument, GroupResult, TaskResult
-from assay.core.scores import CUSTOM, MetricResult, MetricValues, Sample, sum_denominators
+from assay.core.scores import CUSTOM, DocumentValues, MetricResult, MetricValues, Sample, Value, sum_denominators
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
 from assay.scoring.answer_counts import add_counts
 from assay.scoring.failure_bounds import Leaf, group_bounds, task_bounds
-from assay.scoring.metrics.aggregations import AGGREGATIONS
+from assay.scoring.metrics.aggregations import AGGREGATIONS, CORPUS_METRICS
 from assay.scoring.metrics.task_functions import custom_aggregation
 from assay.scoring.metrics.value_types import Unreadable
 from assay.scoring.problems import missing_members, problem_of
@@ -29,6 +32,10 @@ _SLOW_METRICS, _MOST_RESAMPLES = ("bleu", "chrf", "chrf++", "ter"), 100
 
 # Interval methods that only means have.
 _MEAN_METHODS = ("wilson", "wilson-t", "t", "clustered-wilson", "clustered-t", "wilson-clusters")
+
+# Values that are recorded as they are, and the longest text that is recorded as a label.
+_PLAIN = {float, int, bool}
+_LONGEST_LABEL = 200
 
 
 def aggregate_task(
@@ -340,3 +347,66 @@ def _group_metric(spec: GroupMetricSpec, pipeline: str, tasks: Sequence[TaskResu
             (Leaf(metric, task.sample_len, task.denominators.failed) for task, metric in every), spec.weight_by_size
         ),
     )
+
+
+def document_values(scoring: Scoring, result: TaskResult, with_texts: bool = False) -> list[DocumentValues]:
+    """The document values of every metric.
+
+    Args:
+        scoring: the task's scoring.
+        result: its scored documents.
+        with_texts: whether to include the texts of corpus metrics.
+    """
+    names, clusters = aggregation_names(scoring, result.metrics), document_clusters(result.answered)
+    by_pipeline: dict[str, list[Sample]] = {}
+    for sample in result.samples:
+        by_pipeline.setdefault(sample.filter, []).append(sample)
+    found = []
+    for metric in result.metrics:
+        own = [sample for sample in by_pipeline.get(metric.filter, ()) if metric.metric in sample.values]
+        aggregation = names[metric.metric]
+        values = _readable([sample.values[metric.metric] for sample in own], aggregation, with_texts)
+        if values is not None:
+            document_ids = [sample.document_id for sample in own]
+            own_clusters = None if clusters is None else [clusters[document_id] for document_id in document_ids]
+            found.append(
+                DocumentValues(
+                    task=result.name,
+                    metric=metric.metric,
+                    filter=metric.filter,
+                    aggregation=aggregation,
+                    documents=document_ids,
+                    values=values,
+                    clusters=own_clusters,
+                )
+            )
+    return found
+
+
+def _readable(values: list[Any], aggregation: str, with_texts: bool) -> Sequence[Value] | None:
+    """The values as numbers or pairs; None if they are neither."""
+    if set(map(type, values)) <= _PLAIN:
+        return values
+    if aggregation in CORPUS_METRICS:
+        return values if with_texts else None
+    if aggregation == CUSTOM or aggregation not in AGGREGATIONS:
+        return None
+    if aggregation == "matthews_corrcoef" and all(map(_is_labels, values)):
+        return [tuple(value) for value in values]  # texts are numbered when both runs are compared, not before
+    try:
+        read = AGGREGATIONS[aggregation].read(values)
+    except Unreadable:
+        return None
+    return read if isinstance(read, list) and all(map(_is_value, read)) else None
+
+
+def _is_labels(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == 2 and all(map(_is_text, value))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST_LABEL
+
+
+def _is_value(value: Any) -> bool:
+    return type(value) in _PLAIN or (isinstance(value, tuple) and len(value) in (2, 3))

@@ -20,6 +20,7 @@ from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, UserError
 from assay.core.specs import TaskOptions
+from assay.data.readers import ReadOptions, read
 from assay.tasks.catalog import Catalog, TaskEntry, task_files
 from assay.tasks.lm_eval.file.code_outline import missing_code_faults, registered_filters
 from assay.tasks.lm_eval.file.groups import GroupDefinition, Member, MemberOverrides, define_group, unknown_member
@@ -40,18 +41,62 @@ _ALIKE = 0.75
 
 
 @dataclass(frozen=True, slots=True)
+class Unbuilt:
+    """A task or group that cannot be built, and why."""
+
+    name: str
+    kind: str
+    faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """How many tasks and groups there are, and those that cannot be built."""
+
+    tasks: int
+    groups: int
+    failures: tuple[Unbuilt, ...]
+
+    def failed(self, kind: str) -> int:
+        """Number of tasks or groups that cannot be built."""
+        return sum(failure.kind == kind for failure in self.failures)
+
+
+@dataclass(frozen=True, slots=True)
 class CheckReport:
-    """Result of a check."""
+    """Result of a check.
+
+    Attributes:
+        files: number of checked files.
+        tasks: number of files that define a task.
+        groups: number of files that define a group.
+        faults: every fault, with file, line and key.
+        loading: which tasks and groups can be built with their code; None if no code was run.
+    """
 
     files: int
     tasks: int
     groups: int
     faults: tuple[Fault, ...]
+    loading: LoadReport | None = None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether there are no faults, and everything could be built if code was run."""
+        return not self.faults and (self.loading is None or not self.loading.failures)
 
 
 def folders_of(paths: Sequence[Path]) -> tuple[Path, ...]:
     """The folders whose tasks the checked files may refer to."""
     return tuple(dict.fromkeys(path if path.is_dir() else path.parent for path in paths))
+
+
+def columns_of(path: str | Path) -> list[str]:
+    """The columns of the first row of a data file."""
+    rows = read(Path(path).expanduser(), ReadOptions(), "--doc")
+    if not rows:
+        raise UserError(Fault(f"--doc {path}", "holds no document", "a JSON, JSONL or CSV file with one or more"))
+    return list(rows[0])
 
 
 def check_paths(
@@ -236,31 +281,6 @@ def _is_inline(group: GroupDefinition, member: Member) -> bool:
     if member.is_group:
         return "task" in member.changes.data
     return "dataset_path" in member.changes.data or "dataset_path" in group.changes.data
-
-
-# Building tasks and groups
-
-
-@dataclass(frozen=True, slots=True)
-class Unbuilt:
-    """A task or group that cannot be built, and why."""
-
-    name: str
-    kind: str
-    faults: tuple[Fault, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LoadReport:
-    """How many tasks and groups there are, and those that cannot be built."""
-
-    tasks: int
-    groups: int
-    failures: tuple[Unbuilt, ...]
-
-    def failed(self, kind: str) -> int:
-        """Number of tasks or groups that cannot be built."""
-        return sum(failure.kind == kind for failure in self.failures)
 
 
 def load_everything(paths: Sequence[Path], catalog: Catalog, names: KnownNames, code: CodeLoader) -> LoadReport:

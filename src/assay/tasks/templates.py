@@ -1,14 +1,16 @@
-"""Jinja templates of task files: sandboxed, strict about undefined names, compiled once per text.
+"""Text of prompts: Jinja templates filled with a document's fields, and the pieces joined to one text or conversation.
 
-Template text comes from task files only; data is passed as variables and never parsed as a template.
+Templates are sandboxed, strict about undefined names, and compiled once per text. Template text comes from task files
+only; data is passed as variables and never parsed as a template.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -17,6 +19,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 
 from assay.core.errors import DataError, Fault, LimitError, TaskFileError, UserError, did_you_mean
+from assay.core.requests import Message
 from assay.guard.jinja_sandbox import GuardedEnvironment
 from assay.guard.regex import check_search_time
 from assay.guard.size_limit import MOST_CHARACTERS, check_size, joined
@@ -273,3 +276,82 @@ def literal(text: str, where: str) -> Any:
         raise DataError(
             Fault(where, f"rendered {shown!r}", "a Python list such as ['yes', 'no']", "Write {{[a, b]}} or a column")
         ) from error
+
+
+# From rendered texts to a prompt: pieces (role, text, delimiter after it). The rules for white space between pieces are
+# those of the lm-eval task format, so that prompts agree character for character.
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPiece:
+    """One message of a prompt, and the delimiter before the next one in plain text."""
+
+    role: str
+    text: str
+    delimiter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delimiters:
+    """Delimiters between a question and its answer, and after an example."""
+
+    target: str = " "
+    example: str = "\n\n"
+
+
+def _has_seam(left: str, right: str) -> bool:
+    """Whether two non-empty texts meet without white space on either side."""
+    return not left[-1].isspace() and not right[0].isspace()
+
+
+def join_if_needed(left: str, right: str, separator: str) -> str:
+    """Both texts joined, with the separator only if neither has white space at the seam."""
+    if not left or not right:
+        return left or right
+    return left + separator + right if _has_seam(left, right) else left + right
+
+
+def with_separator(opening: str, separator: str) -> str:
+    """An opening followed by the separator, unless it is empty or ends with white space or a template."""
+    return opening + separator if opening and not opening[-1].isspace() and opening[-1] != "}" else opening
+
+
+def system_pieces(system: str, description: str, separator: str) -> tuple[PromptPiece, ...]:
+    """The opening of a prompt: system instruction and the task's description."""
+    text = join_if_needed(system, description, separator)
+    return (PromptPiece("system", text),) if text else ()
+
+
+def turn(question: str, answer: str | None, prefix: str | None, delimiters: Delimiters) -> tuple[PromptPiece, ...]:
+    """A question, with its answer if it is an example.
+
+    Args:
+        question: text of the user's message.
+        answer: the example's answer; None leaves the turn open.
+        prefix: the beginning of the answer that the prompt itself supplies.
+        delimiters: the text between question and answer, and after the answer.
+    """
+    if answer is not None:
+        behind = delimiters.target if not prefix or (question and _has_seam(question, prefix)) else ""
+        full = join_if_needed(prefix or "", answer, " ")
+        return (PromptPiece("user", question, behind), PromptPiece("assistant", full, delimiters.example))
+    if prefix:
+        behind = delimiters.target if question and _has_seam(question, prefix) else ""
+        return (PromptPiece("user", question, behind), PromptPiece("assistant", prefix))
+    return (PromptPiece("user", question),)
+
+
+def as_text(pieces: Sequence[PromptPiece]) -> str:
+    """All pieces as one text."""
+    return "".join(piece.text + piece.delimiter for piece in pieces)
+
+
+def as_messages(pieces: Sequence[PromptPiece], multiturn: bool) -> tuple[Message, ...]:
+    """All pieces as a conversation: turn by turn, or with the examples inside one user message."""
+    if multiturn:
+        return tuple(Message(piece.role, piece.text) for piece in pieces)
+    rest = list(pieces)
+    opening = [Message("system", rest.pop(0).text)] if rest and rest[0].role == "system" else []
+    closing = [Message("assistant", rest.pop().text)] if rest and rest[-1].role == "assistant" else []
+    body = as_text(rest[:-1]) + rest[-1].text if rest else ""
+    return (*opening, Message("user", body), *closing)

@@ -12,7 +12,7 @@ import pytest
 from assay import evaluate
 from assay.core.errors import ModelError
 from assay.core.specs import ModelSettings
-from assay.models.download.named import NAMED_MODELS, NamedModel, cache_folder, locate, opener_arguments
+from assay.models.download.named import NAMED_MODELS, NamedModel, locate, opener_arguments
 from assay.models.download.wheels import Download, ProgressReport, folder_hash
 from assay.models.model_registry import open_named
 
@@ -69,11 +69,6 @@ def test_a_broken_gguf_is_not_kept(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot read it"):
         locate(replace(TOY, form="gguf", member=member, sha256=sha256), cache=tmp_path, download=downloads([]))
     assert list((tmp_path / "models").iterdir()) == []
-
-
-def test_the_environment_chooses_the_cache() -> None:
-    assert cache_folder({"ASSAY_CACHE": "/some/where"}) == Path("/some/where")
-    assert cache_folder({}).name == "assay"
 
 
 def test_the_users_arguments_win_over_the_tables() -> None:

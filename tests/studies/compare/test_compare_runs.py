@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from assay.api import compare, evaluate, rescore
+from assay.api import evaluate
+from assay.api_records import compare, rescore
 from assay.core.errors import DataError, UnknownName, UserError
 from assay.core.identity import Fingerprint
 from assay.core.requests import Generation, Request

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from assay.api import evaluate, explain, rescore
+from assay.api import evaluate
+from assay.api_records import explain, rescore
 from assay.core.errors import UnknownName
 from assay.core.identity import Fingerprint
 from assay.core.requests import Generation, Request

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from assay.api import evaluate, explain, rescore
+from assay.api import evaluate
+from assay.api_records import explain, rescore
 from assay.core.errors import UserError
 from assay.core.requests import Generation, Request
 from assay.core.responses import Failure

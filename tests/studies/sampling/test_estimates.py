@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from assay.api import evaluate, evaluate_matrix, rescore
+from assay.api import evaluate, evaluate_matrix
+from assay.api_records import rescore
 from assay.core.errors import UserError
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.results import RunResult

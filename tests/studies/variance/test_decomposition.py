@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from assay import evaluate
-from assay.api import rescore
+from assay.api_records import rescore
 from assay.core.errors import ModelError
 from assay.core.requests import HEAD_KINDS, Generation, Loglikelihood, Request
 from assay.core.responses import Failure

@@ -12,9 +12,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from assay.core.atomic_files import atomic_write, private_folder
+from assay.core.atomic_files import atomic_write, cache_folder, private_folder
 from assay.core.identity import digest
-from assay.models.download.named import cache_folder
 
 FILE_NAME = "file_hashes.json"
 CHUNK = 1 << 20

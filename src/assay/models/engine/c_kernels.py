@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from assay.core.atomic_files import private_folder
-from assay.models.download.named import cache_folder
+from assay.core.atomic_files import cache_folder, private_folder
 
 if TYPE_CHECKING:
     from torch import Tensor

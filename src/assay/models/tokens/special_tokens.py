@@ -12,9 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.core.atomic_files import atomic_write
+from assay.core.atomic_files import atomic_write, cache_folder
 from assay.core.protocols import SpecialToken
-from assay.models.download.named import cache_folder
 from assay.models.tokens.tokenization import Tokenizer
 
 FILE_NAME = "special_tokens.json"

@@ -293,7 +293,7 @@ def _values(
             reason = f"its per-document values are not recorded, and the run cannot be reopened: {reopened.explanation}"
             context.leave_out(column.title, metric, reason, f"run {task.record.id}, {task.name}, {metric}: {reason}")
             return None
-        from assay.scoring.document_values import document_values
+        from assay.scoring.aggregate import document_values
 
         again = document_values(reopened.scoring, reopened.result, with_texts=True)
         own = [item for item in again if (item.metric, item.filter) == name]

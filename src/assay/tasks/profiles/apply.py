@@ -20,8 +20,8 @@ from assay.tasks.lm_eval.file.definition import FewshotDefinition, Rendering, Ta
 from assay.tasks.lm_eval.variants.scoring_overrides import rescored
 from assay.tasks.lm_eval.variants.style_variants import in_style, restyle
 from assay.tasks.profiles.parse import Profile, ProfileRule, Variant
-from assay.tasks.prompt_parts import Delimiters
 from assay.tasks.styles import Style
+from assay.tasks.templates import Delimiters
 
 NOT_CHOICE = "has no rule for tasks that are not multiple choice; they run as their files define them"
 GENERAL = "has no rule for these tasks; its general rule is used"

@@ -11,7 +11,7 @@ import pytest
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec
 from assay.tasks.lm_eval.file.definition import TaskDefinition, define, plain_config
 from assay.tasks.lm_eval.file.yaml_reader import read_task_file
-from assay.tasks.prompt_parts import Delimiters
+from assay.tasks.templates import Delimiters
 
 Define = Callable[..., TaskDefinition]
 

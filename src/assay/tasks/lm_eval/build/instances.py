@@ -22,7 +22,7 @@ from assay.tasks.lm_eval.file.definition import Rendering, TaskDefinition
 from assay.tasks.lm_eval.build.fields import Row, choices_reader, optional_reader, target_reader, text_reader
 from assay.tasks.lm_eval.build.generation_settings import GenerationSettings
 from assay.tasks.fewshot_overlap import CheckedSampler
-from assay.tasks.prompt_parts import Delimiters, PromptPiece, as_messages, as_text, system_pieces, turn
+from assay.tasks.templates import Delimiters, PromptPiece, as_messages, as_text, system_pieces, turn
 from assay.tasks.templates import WatchedNulls
 
 INVALID_GOLD = -100

@@ -15,7 +15,7 @@ from assay.data.sources import SourceSpec
 from assay.tasks.fewshot import LM_EVAL_SAMPLERS
 from assay.tasks.lm_eval.file.format_key import stated_format, usual_output_type
 from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, TaskFile
-from assay.tasks.prompt_parts import Delimiters
+from assay.tasks.templates import Delimiters
 
 DEFAULT_METRICS = {
     "loglikelihood": ("perplexity", "acc"),
@@ -160,7 +160,7 @@ def define(file: TaskFile, bound: Mapping[str, Any] | None = None, may_draw: boo
     """
     data = {key: value for key, value in (bound or file.data).items() if value is not None}
     metadata = data.get("metadata", {})
-    output_type = data.get("output_type", usual_output_type(data))
+    output_type = output_type_of(data)
     rendering = _rendering(data, None)
     tags = data.get("tag", [])
     return TaskDefinition(
@@ -186,7 +186,7 @@ def define(file: TaskFile, bound: Mapping[str, Any] | None = None, may_draw: boo
         custom_dataset=data.get("custom_dataset"),
         metadata=metadata if isinstance(metadata, Mapping) else {"_metadata": metadata},
         may_draw=may_draw,
-        format=stated_format(data),
+        format=stated_format(data) if "format" in data else None,
         windows=_windows(data),
     )
 
@@ -194,6 +194,13 @@ def define(file: TaskFile, bound: Mapping[str, Any] | None = None, may_draw: boo
 def _windows(data: Mapping[str, Any]) -> Windows:
     given = data.get("perplexity", {})
     return Windows(given.get("window"), given.get("stride"))
+
+
+def output_type_of(data: Mapping[str, Any]) -> Any:
+    """The file's `output_type`; without one, that of its format, else lm-eval's default."""
+    if "output_type" in data:
+        return data["output_type"]
+    return usual_output_type(data) if "format" in data else "generate_until"
 
 
 def version_of(data: Mapping[str, Any]) -> Any:

@@ -13,9 +13,8 @@ from assay.tasks.lm_eval.build.fields import Derived, Row
 from assay.tasks.lm_eval.build.questions import QuestionReader
 from assay.tasks.lm_eval.file.definition import Rendering, TaskDefinition
 from assay.tasks.lm_eval.file.format_key import SPAN, format_kind
-from assay.tasks.prompt_parts import with_separator
 from assay.tasks.styles import Style
-from assay.tasks.templates import render
+from assay.tasks.templates import render, with_separator
 
 # Answer that the prompt requests if the text contains none; metrics treat it as no answer.
 UNANSWERABLE = "unanswerable"

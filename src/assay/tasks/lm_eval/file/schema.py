@@ -12,11 +12,11 @@ from typing import Any
 from assay.core.errors import Fault, did_you_mean
 from assay.core.metric_names import family_of, name_faults
 from assay.tasks.fewshot import SAMPLERS
+from assay.tasks.lm_eval.file.definition import output_type_of
 from assay.tasks.lm_eval.file.format_key import (
     format_faults,
     stated_column_faults,
     stated_format,
-    usual_output_type,
 )
 from assay.tasks.lm_eval.file.prompt_list import list_faults, listed_prompts
 from assay.tasks.lm_eval.file.value_checks import (
@@ -290,7 +290,7 @@ def _data_faults(file: TaskFile) -> list[Fault]:
         faults.append(Fault(file.where("dataset_path"), "is missing", "a hub id, a folder, or json/csv/parquet"))
     if not data.get("test_split") and not data.get("validation_split"):
         faults.append(Fault(file.where("test_split"), "names no split to evaluate", "test_split or validation_split"))
-    if stated_format(data) is not None and data.get("doc_to_text") is None:
+    if "format" in data and stated_format(data) is not None and data.get("doc_to_text") is None:
         return faults  # everything else follows from the question's parts
     if isinstance(data.get("prompts"), str):
         return faults  # everything else is in the templates
@@ -306,7 +306,7 @@ def _data_faults(file: TaskFile) -> list[Fault]:
 def _metric_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
     faults = []
     # A file that only serves as an include need not have an output type.
-    kind = file.data.get("output_type", usual_output_type(file.data) if "task" in file.data else None)
+    kind = output_type_of(file.data) if "task" in file.data else file.data.get("output_type")
     is_free = file.data.get("process_results") is not None  # then metrics have the names that this function returns
     for number, entry in enumerate(_as_list(file.data.get("metric_list"))):
         where = ("metric_list", number)

@@ -18,8 +18,8 @@ from assay.tasks.lm_eval.build.questions import QuestionReader
 from assay.tasks.lm_eval.file.definition import DEFAULT_METRICS, Rendering, TaskDefinition
 from assay.tasks.lm_eval.file.format_defaults import as_written, separated_description
 from assay.tasks.lm_eval.file.format_key import CHOICE, CLASSES, SPAN, format_kind
-from assay.tasks.prompt_parts import Delimiters
 from assay.tasks.styles import STYLES, Style, StyledQuestion, apply_style
+from assay.tasks.templates import Delimiters
 
 _CHOICE, _GENERATED = "multiple_choice", "generate_until"
 # Default prompt for classifying a text, or a pair, by ranking continuations, if a file has no prompt.

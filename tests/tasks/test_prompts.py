@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.requests import Message
-from assay.tasks.prompt_parts import Delimiters, PromptPiece, as_messages, as_text, join_if_needed, system_pieces, turn
+from assay.tasks.templates import Delimiters, PromptPiece, as_messages, as_text, join_if_needed, system_pieces, turn
 
 DELIMITERS = Delimiters(" ", "\n\n")
 TEXTS = st.text(alphabet="ab \n\t", max_size=4)
