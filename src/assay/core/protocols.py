@@ -78,6 +78,27 @@ class SkipsRows(Protocol):
 
 
 @runtime_checkable
+class ReadsDataset(Protocol):
+    """A task whose documents are rows of a dataset."""
+
+    def open_data(self) -> None:
+        """Opens the dataset without reading rows; raises if it is not there."""
+        ...
+
+    def data_origin(self) -> Mapping[str, Any]:
+        """Where the rows came from, as JSON data; empty for local files and rows in memory."""
+        ...
+
+    def split_sizes(self) -> Mapping[str, int]:
+        """Rows of the splits that were read, before anything is left out."""
+        ...
+
+    def official_rows(self) -> Mapping[str, int]:
+        """Rows that splits officially have, as far as the task's card or the local copy states it."""
+        ...
+
+
+@runtime_checkable
 class ReordersChoices(Protocol):
     """A task whose prompts may list the choices in another order than the documents have them."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from assay.core.documents import Document
@@ -18,7 +19,17 @@ from assay.core.protocols import FewShotExample
 from assay.core.requests import LONGEST_WINDOWS, Instance, Loglikelihood
 from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions, named_sampler
 from assay.core.training import TrainingExample
-from assay.data.sources import CustomDatasetSource, Source, open_source, processed_rows, split_rows
+from assay.data.needs import DatasetNeed
+from assay.data.sources import (
+    CustomDatasetSource,
+    Source,
+    official_rows,
+    open_source,
+    origin_of,
+    processed_rows,
+    split_rows,
+    split_size,
+)
 from assay.tasks.fewshot import BALANCED, FIRST, SamplerSettings
 from assay.tasks.fewshot_overlap import CheckedSampler, LeakPolicy
 from assay.tasks.head_requests import head_request_kind
@@ -55,12 +66,13 @@ class LmEvalTask:
         self.options = options
         self._given_source = source
         self._read_splits: dict[tuple[str, Process | None], list[dict[str, Any]]] = {}
+        self._split_sizes: dict[str, int] = {}
         self._left_out: tuple[tuple[int, str], ...] = ()
         self._skip_notices: dict[str, list[str]] = {}
 
     def share_rows_with(self, other: LmEvalTask) -> LmEvalTask:
         """This task, sharing the cached rows of another task on the same dataset, so that they are read once."""
-        self._read_splits = other._read_splits
+        self._read_splits, self._split_sizes = other._read_splits, other._split_sizes
         return self
 
     @cached_property
@@ -250,7 +262,37 @@ class LmEvalTask:
         if definition.custom_dataset is not None:
             return self._custom_source(definition.custom_dataset)
         sees_code = definition.process is not None or definition.fewshot.process is not None
-        return open_source(definition.source, sees_code or self._is_like_lm_eval)
+        copies = None if self.options.data is None else Path(self.options.data)
+        return open_source(replace(definition.source, copies=copies), sees_code or self._is_like_lm_eval)
+
+    def open_data(self) -> None:
+        """See `ReadsDataset`."""
+        self._source.splits()
+
+    def data_origin(self) -> Mapping[str, Any]:
+        """See `ReadsDataset`."""
+        return origin_of(self._source)
+
+    def split_sizes(self) -> Mapping[str, int]:
+        """See `ReadsDataset`."""
+        return self._split_sizes
+
+    def official_rows(self) -> Mapping[str, int]:
+        """See `ReadsDataset`."""
+        stated = self.definition.file.data.get("card")
+        rows = stated.get("rows") if isinstance(stated, Mapping) else None
+        return {**official_rows(self._source), **(rows if isinstance(rows, Mapping) else {})}
+
+    def dataset_needs(self) -> Sequence[DatasetNeed]:
+        """See `NeedsDatasets`."""
+        definition = self.definition
+        if definition.custom_dataset is not None or self._given_source is not None:
+            return ()
+        splits = (definition.evaluated_split, definition.fewshot.split, definition.training_split)
+        named = tuple(dict.fromkeys(split for split in (*splits, definition.validation_split) if split))
+        stated = definition.file.data.get("card")
+        rows = stated.get("rows") if isinstance(stated, Mapping) else None
+        return (DatasetNeed(definition.source, named, rows or {}),)
 
     def _custom_source(self, make: Process) -> Source:
         """The dataset that task code creates from the metadata of the task and the run."""
@@ -300,6 +342,8 @@ class LmEvalTask:
                 named = called(process, self.definition.file.where("process_docs"))
                 rows = processed_rows(self._source, split, named, where, may_cache=not self.definition.may_draw)
             self._read_splits[split, process] = rows
+            if split not in self._split_sizes:
+                self._split_sizes[split] = len(rows) if process is None else split_size(self._source, split)
         return self._read_splits[split, process]
 
     @cached_property
