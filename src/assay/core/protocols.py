@@ -77,6 +77,21 @@ class SkipsRows(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class DataRead:
+    """What a task has read of its dataset.
+
+    Attributes:
+        sizes: split → rows, before any are left out.
+        official: split → rows that it officially has, as far as the task's card or the local copy states it.
+        origin: where the rows came from, as JSON data; empty for local files and rows in memory.
+    """
+
+    sizes: dict[str, int]
+    official: dict[str, int]
+    origin: dict[str, Any]
+
+
 @runtime_checkable
 class ReadsDataset(Protocol):
     """A task whose documents are rows of a dataset."""
@@ -85,16 +100,8 @@ class ReadsDataset(Protocol):
         """Opens the dataset without reading rows; raises if it is not there."""
         ...
 
-    def data_origin(self) -> Mapping[str, Any]:
-        """Where the rows came from, as JSON data; empty for local files and rows in memory."""
-        ...
-
-    def split_sizes(self) -> Mapping[str, int]:
-        """Rows of the splits that were read, before anything is left out."""
-        ...
-
-    def official_rows(self) -> Mapping[str, int]:
-        """Rows that splits officially have, as far as the task's card or the local copy states it."""
+    def data_read(self) -> DataRead:
+        """What was read so far."""
         ...
 
 

@@ -68,9 +68,9 @@ class UnreachableDataset(DataError):
     """A dataset that is neither in the folder of copies nor in the cache, while the network is off or down."""
 
 
-def is_offline() -> bool:
-    """Whether the Hub's client is told not to use the network."""
-    return any(os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE") for name in OFFLINE)
+def offline_variable() -> str:
+    """The variable that tells the Hub's client not to use the network; empty if none does."""
+    return next((name for name in OFFLINE if os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE")), "")
 
 
 def load_error(dataset: str, config: str | None, where: str, task: str, error: BaseException) -> DataError:
@@ -85,7 +85,7 @@ def load_error(dataset: str, config: str | None, where: str, task: str, error: B
     """
     names = {type(cause).__name__ for cause in _causes(error)}
     title = f'dataset "{dataset}"' + (f" ({config})" if config else "")
-    if names & {"OfflineModeIsEnabled"} or (is_offline() and _is_of_network(error)):
+    if names & {"OfflineModeIsEnabled"} or (offline_variable() and _is_of_network(error)):
         return UnreachableDataset(_offline_fault(title, where, task))
     told = _known_fault(dataset, title, where, error, names)
     if told is not None:
@@ -110,9 +110,7 @@ def load_error(dataset: str, config: str | None, where: str, task: str, error: B
 def get_command(task: str) -> str:
     """Advice to fetch data on another machine."""
     named = task or "TASK"
-    return (
-        f"on a machine with network, run: assay data get --tasks {named} --to DIR; copy DIR here and add --data DIR"
-    )
+    return f"on a machine with network, run: assay data get --tasks {named} --to DIR; copy DIR here and add --data DIR"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -131,8 +129,7 @@ def _is_of_network(error: BaseException) -> bool:
 
 
 def _offline_fault(title: str, where: str, task: str) -> Fault:
-    switched = " and ".join(name for name in OFFLINE if os.environ.get(name)) or "the Hub's client"
-    found = f"{title} is not on this machine, and {switched} forbids the network"
+    found = f"{title} is not on this machine, and {offline_variable() or 'its setting'} forbids the network"
     advice = get_command(task)
     return Fault(where, found, "a copy (--data DIR, ASSAY_DATA) or the Hub's cache", advice[0].upper() + advice[1:])
 

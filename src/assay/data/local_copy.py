@@ -1,7 +1,7 @@
 """Local copies of datasets: DIR/OWNER/NAME/CONFIG/SPLIT.parquet, with a record of hashes beside the files.
 
-Takes a folder and a dataset as a task file names it; gives the files of its splits, checked against the record. A folder
-without a record (a clone, or files put there by hand) is read as it is.
+Takes a folder and a dataset as a task file names it; gives the files of its splits, checked against the record. A
+folder without a record (a clone, or files put there by hand) is read as it is.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class CopyRecord:
 
     def write(self, folder: Path) -> None:
         """Writes the record, atomically."""
-        files = {name: {key: value for key, value in _fields(entry).items()} for name, entry in self.files.items()}
-        content = {"format": _FORMAT, **{key: value for key, value in _fields(self).items()}, "files": files}
+        files = {name: _fields(entry) for name, entry in self.files.items()}
+        content = {"format": _FORMAT, **_fields(self), "files": files}
         with atomic_write(folder / RECORD, is_private=False) as stream:
             json.dump(content, stream, indent=1)
 

@@ -29,3 +29,13 @@ class NeedsDatasets(Protocol):
     """A task that can say which datasets it reads, without reading them."""
 
     def dataset_needs(self) -> Sequence[DatasetNeed]: ...
+
+
+def title_of(need: DatasetNeed) -> str:
+    """Dataset and configuration, or the first address of files."""
+    spec, found = need.source, need.source.options.get("data_files")
+    while isinstance(found, (Mapping, list, tuple)) and found:
+        found = next(iter(found.values())) if isinstance(found, Mapping) else found[0]
+    if "://" in str(found):
+        return str(found).removeprefix("hf://datasets/")
+    return spec.path + (f" ({spec.name})" if spec.name else "")

@@ -12,16 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from assay.core.atomic_files import atomic_write
 from assay.core.errors import DataError, Fault, MissingExtra, did_you_mean, missing_extra, plain_reason
 from assay.core.secrets import redacted
 from assay.data import readers as files
 from assay.data.allowed_paths import check_data_path, check_folder, check_options, check_pattern, is_near
-
-if TYPE_CHECKING:
-    from assay.data.local_copy import LocalCopy
 
 Row = dict[str, Any]
 
@@ -43,7 +40,6 @@ class SourceSpec:
         folder: folder of the task file; relative paths are resolved against it first.
         where: the task file, for errors.
         task: the task, for advice.
-        copies: folder of local copies, which is read first; None for none.
     """
 
     path: str
@@ -52,7 +48,6 @@ class SourceSpec:
     folder: Path | None = None
     where: str = ""
     task: str = ""
-    copies: Path | None = None
 
 
 class Source(Protocol):
@@ -168,84 +163,6 @@ class HubSource:
         return self._loaded
 
 
-class CopySource:
-    """Rows of a local copy of a dataset; the files of a split are checked against the copy's record when it is read.
-
-    Args:
-        copy: the copy.
-        spec: the dataset.
-        for_code: whether task code will see the data; then `datasets` reads the files.
-    """
-
-    def __init__(self, copy: LocalCopy, spec: SourceSpec, for_code: bool) -> None:
-        self._copy = copy
-        self._spec = spec
-        self._loaded = HubSource(_as_files(copy, spec)) if for_code else None
-        record = copy.record
-        self.origin: Mapping[str, Any] = {
-            "from": "copy",
-            "dataset": spec.path,
-            "config": record.config if record is not None else spec.name,
-            "folder": str(copy.folder),
-            "commit": record.commit if record is not None else "",
-        }
-
-    @property
-    def folder(self) -> Path:
-        """Where its files are."""
-        return self._copy.folder
-
-    @property
-    def again(self) -> str:
-        """The command that fetches it."""
-        return _again(self._spec)
-
-    def splits(self) -> list[str]:
-        return list(self._copy.files)
-
-    def official_rows(self) -> dict[str, int]:
-        """Official number of rows by split, as far as the record states it."""
-        entries = self._copy.record.files.values() if self._copy.record is not None else ()
-        return {item.split: item.official for item in entries if item.split is not None and item.official is not None}
-
-    def rows(self, split: str) -> list[Row]:
-        if self._loaded is not None:
-            return rows_of(self.dataset(split))
-        self._check([split])
-        rows: list[Row] = []
-        for path in self._copy.files[split]:
-            rows.extend(files.read(path, files.ReadOptions(), self._spec.where))
-        return files.with_all_columns(rows)
-
-    def dataset(self, split: str) -> Any:
-        return self.load()[split]
-
-    def load(self) -> Any:
-        """All splits, as `datasets` reads them."""
-        if self._loaded is None:
-            self._loaded = HubSource(_as_files(self._copy, self._spec))
-        self._check(self.splits())
-        return self._loaded.load()
-
-    def _check(self, splits: Sequence[str]) -> None:
-        from assay.data.local_copy import check_files
-
-        check_files(self._copy, splits, _again(self._spec))
-
-
-def _as_files(copy: LocalCopy, spec: SourceSpec) -> SourceSpec:
-    """A copy as data files that `datasets` reads, with its column types."""
-    paths = {split: [str(path.resolve()) for path in own] for split, own in copy.files.items()}
-    kinds = {Path(path.removesuffix(".gz")).suffix for own in paths.values() for path in own}
-    builder = next((name for name, suffix in FILE_BUILDERS.items() if kinds == {suffix}), "json")
-    return SourceSpec("json" if builder == "jsonl" else builder, None, {"data_files": paths}, None, spec.where)
-
-
-def _again(spec: SourceSpec) -> str:
-    """The command that fetches a dataset into the folder of copies."""
-    return f"assay data get --tasks {spec.task or 'TASK'} --to {spec.copies}"
-
-
 def _hub_origin(spec: SourceSpec, loaded: Any) -> dict[str, Any]:
     """Where the rows of a loaded dataset came from; its commit is in the name of the cache's folder."""
     if spec.path in FILE_BUILDERS and "hf://" not in str(spec.options.get("data_files")):
@@ -266,7 +183,7 @@ def origin_of(source: Source) -> dict[str, Any]:
 
 def official_rows(source: Source) -> dict[str, int]:
     """Official number of rows by split, where the record of a local copy states it."""
-    return source.official_rows() if isinstance(source, CopySource) else {}
+    return dict(getattr(source, "official_rows", None) or {})
 
 
 def rows_of(data: Any) -> list[Row]:
@@ -301,7 +218,7 @@ def processed_rows(
     """
     check_split(source, split, where)
     data = source.dataset(split)
-    with _quiet(), nullcontext() if may_cache else _without_datasets_cache():
+    with quiet(), nullcontext() if may_cache else _without_datasets_cache():
         return _checked(rows_of(process(data)), split, where)
 
 
@@ -319,7 +236,7 @@ def _without_datasets_cache() -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Hides the progress bars of `datasets`: the run shows its own."""
     import datasets
 
@@ -344,7 +261,7 @@ def _load_dataset(spec: SourceSpec) -> Any:
         raise missing_extra("datasets", "hf", f"{spec.where}: dataset {spec.path}") from error
     options = {key: value for key, value in spec.options.items() if key != "trust_remote_code"}
     try:
-        with _quiet():
+        with quiet():
             loaded = datasets.load_dataset(spec.path, spec.name, **options)
     except ImportError as error:  # a package that only some sources need: HTTP, images, audio, archives
         raise MissingExtra(
@@ -386,7 +303,7 @@ def _hide_in_downloads(spec: SourceSpec) -> None:
 def load_all(spec: SourceSpec) -> Any:
     """A whole dataset as a `datasets` object: split → rows."""
     source = open_source(spec, for_code=True)
-    assert isinstance(source, (HubSource, CopySource)), "task code gets what `datasets` reads"
+    assert isinstance(source, HubSource), "task code gets what `datasets` reads"
     return source.load()
 
 
@@ -398,74 +315,21 @@ def open_source(spec: SourceSpec, for_code: bool = False) -> Source:
         for_code: whether task code will see the data; then `datasets` reads local files too, with its column types.
     """
     check_options(spec.path, spec.options, spec.folder, spec.where)
-    if spec.copies is not None:
-        copied = _copied_source(spec, spec.copies, for_code)
-        if copied is not None:
-            return copied
     if spec.path in FILE_BUILDERS and spec.options.get("data_files") is not None:
         named = _data_files(spec)
         if named is None:
             return HubSource(spec)
-        if _is_ours(spec.options) and not for_code:
-            return FileSource(named, _read_options(spec), spec.where)
+        if is_ours(spec.options) and not for_code:
+            return FileSource(named, read_options(spec), spec.where)
         # `datasets` does not know the task file's folder, so it gets the paths that were found.
         found = {split: [str(path.resolve()) for path in paths] for split, paths in named.items()}
         options = {key: value for key, value in spec.options.items() if key != "data_dir"}
         return HubSource(replace(spec, options={**options, "data_files": found}))
-    folder = _local_folder(spec)
+    folder = local_folder(spec)
     return HubSource(spec) if folder is None else _folder_source(spec, folder, for_code)
 
 
-def _copied_source(spec: SourceSpec, root: Path, for_code: bool) -> Source | None:
-    """The source of a dataset in the folder of copies; None if it is not there, or means a local folder."""
-    from assay.data.local_copy import find_copy, wrong_revision
-
-    if spec.path in FILE_BUILDERS:
-        return _copied_files_source(spec, root, for_code)
-    local = _local_folder(spec)
-    if local is not None and not local.resolve().is_relative_to(root.resolve()):
-        return None
-    copy = find_copy(root, spec.path, spec.name, spec.options)
-    if copy is None:
-        return None
-    revision = spec.options.get("revision")
-    if copy.record is not None and not copy.record.suits(revision):
-        raise DataError(wrong_revision(copy.folder, copy.record, revision))
-    if copy.files:
-        return CopySource(copy, spec, for_code)
-    origin = {"from": "copy", "dataset": spec.path, "config": spec.name, "folder": str(copy.folder), "commit": ""}
-    options = {key: value for key, value in spec.options.items() if key != "revision"}
-    return HubSource(replace(spec, path=str(copy.folder.resolve()), options=options), origin)
-
-
-def _copied_files_source(spec: SourceSpec, root: Path, for_code: bool) -> Source | None:
-    """The source of `hf://datasets/…` files in the folder of copies; None if some of them are not there."""
-    from assay.data.local_copy import copied_files, copy_of_file, file_fault
-
-    named = spec.options.get("data_files")
-    if not named or "hf://" not in str(named):
-        return None
-    by_split = named if isinstance(named, Mapping) else {"train": named}
-    listed = {str(key): [own] if isinstance(own, str) else list(own) for key, own in by_split.items()}
-    found: dict[str, list[Path]] = {}
-    for split, addresses in listed.items():
-        where = f"{spec.where}, dataset_kwargs.data_files.{split}"
-        matches = [copied_files(root, str(address), where) for address in addresses]
-        if not all(matches):
-            return None
-        found[split] = [path for own in matches for path in own]
-    kept = [copy_of_file(root, path) for own in found.values() for path in own]
-    faults = [fault for file in kept if (fault := file_fault(file.path, file.entry, _again(spec))) is not None]
-    if faults:
-        raise DataError(*faults)
-    origin = {"from": "copy", "dataset": kept[0].dataset, "folder": str(root), "commit": kept[0].commit}
-    if _is_ours(spec.options) and not for_code:
-        return FileSource(found, _read_options(spec), spec.where, origin)
-    paths = {split: [str(path.resolve()) for path in own] for split, own in found.items()}
-    return HubSource(replace(spec, options={**spec.options, "data_files": paths}), origin)
-
-
-def _is_ours(options: Mapping[str, Any]) -> bool:
+def is_ours(options: Mapping[str, Any]) -> bool:
     """Whether our own readers support every setting."""
     separator = options.get("sep") or options.get("delimiter") or ","
     return set(options) <= _FILE_OPTIONS and len(str(separator)) == 1 and options.get("header") in (None, 0, "infer")
@@ -474,10 +338,10 @@ def _is_ours(options: Mapping[str, Any]) -> bool:
 def _folder_source(spec: SourceSpec, folder: Path, for_code: bool) -> Source:
     is_builder = spec.path in FILE_BUILDERS
     inner = folder if is_builder else folder / (spec.options.get("data_dir") or "")
-    if _is_ours(spec.options) and not spec.options.get("data_files"):
+    if is_ours(spec.options) and not spec.options.get("data_files"):
         found = files.by_split(inner, spec.name) if inner.is_dir() else {}
         if found and not for_code:
-            return FileSource(found, _read_options(spec), spec.where)
+            return FileSource(found, read_options(spec), spec.where)
         if not any(path.is_file() for path in inner.rglob("*")):
             raise DataError(
                 Fault(
@@ -491,7 +355,8 @@ def _folder_source(spec: SourceSpec, folder: Path, for_code: bool) -> Source:
     return HubSource(replace(spec, path=str(folder.resolve())))
 
 
-def _read_options(spec: SourceSpec) -> files.ReadOptions:
+def read_options(spec: SourceSpec) -> files.ReadOptions:
+    """How our own readers read the files of a dataset."""
     options = spec.options
     return files.ReadOptions(
         extension=FILE_BUILDERS.get(spec.path),
@@ -502,7 +367,8 @@ def _read_options(spec: SourceSpec) -> files.ReadOptions:
     )
 
 
-def _local_folder(spec: SourceSpec) -> Path | None:
+def local_folder(spec: SourceSpec) -> Path | None:
+    """The local folder that a dataset's path means; None if it means none."""
     bases = ([spec.folder] if spec.folder is not None else []) + [Path()]
     name = spec.options.get("data_dir") if spec.path in FILE_BUILDERS else spec.path
     for base in bases if name else ():
@@ -575,12 +441,7 @@ def check_split(source: Source, split: str, where: str) -> None:
     known = source.splits()
     if split not in known:
         found = f'no split "{split}"{did_you_mean(split, known)}'
-        raise DataError(Fault(where, found, "one of: " + ", ".join(known), _advice_on_split(source)))
-
-
-def _advice_on_split(source: Source) -> str:
-    """What to do about a missing or empty split of a local copy; nothing for other data."""
-    return f"To add it to {source.folder}, run: {source.again}" if isinstance(source, CopySource) else ""
+        raise DataError(Fault(where, found, "one of: " + ", ".join(known), getattr(source, "advice", "")))
 
 
 def _checked(rows: list[Row], split: str, where: str) -> list[Row]:

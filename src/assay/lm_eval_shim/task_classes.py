@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from assay.core.errors import DataError, Fault
+from assay.data.copy_source import load_with_copies
 from assay.data.sources import SourceSpec, load_all
 from assay.tasks.fewshot import DEFAULT, FIRST, SamplerSettings, make_sampler
 from assay.tasks.fewshot_overlap import CheckedSampler, LeakPolicy, is_same, other_indices
@@ -124,9 +125,8 @@ def _load(task: Task, options: Row) -> Any:
     """The dataset of a task object: split → rows."""
     (folder, copies), where = _FOLDERS.get(), f"task class {type(task).__name__}"
     name = str(task.config.get("task") or "")
-    return load_all(
-        SourceSpec(task.DATASET_PATH or "", task.DATASET_NAME, dict(options), folder, where, name, copies)
-    )
+    spec = SourceSpec(task.DATASET_PATH or "", task.DATASET_NAME, dict(options), folder, where, name)
+    return load_all(spec) if copies is None else load_with_copies(spec, copies)
 
 
 class Task:
