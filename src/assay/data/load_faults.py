@@ -153,6 +153,9 @@ def _known_fault(dataset: str, title: str, where: str, error: BaseException, nam
         return Fault(where, found, "a branch, tag or commit", "Correct dataset_kwargs.revision")
     if names & {"RepositoryNotFoundError", "DatasetNotFoundError", "HFValidationError", "HfUriError"}:
         return _missing_fault(dataset, where)
+    if "StopIteration" in names:  # what `datasets` makes of a file without rows
+        found = f"{title} has a data file without rows on the Hub"
+        return Fault(where, found, "at least one row in every split", f"Look at {_page(dataset)}, or name a revision")
     if names & {"DataFilesNotFoundError", "EmptyDatasetError"}:
         found = f"{title} is on the Hub but has no data files that can be read"
         return Fault(where, found, "parquet, JSON, CSV or text files", f"Look at {_page(dataset)}; {_CONVERTED}")
