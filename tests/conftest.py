@@ -85,12 +85,14 @@ class Repository:
         gated: status of every answer about it: 401 or 403; 0 if anyone may read it.
         moved_to: its new id, to which every address of the old one leads.
         cut: files of which only the first half is sent.
+        slow: files whose second half waits for the hub's `released`.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
     gated: int = 0
     moved_to: str = ""
     cut: frozenset[str] = frozenset()
+    slow: frozenset[str] = frozenset()
 
     @property
     def commit(self) -> str:
@@ -106,6 +108,7 @@ class FakeHub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _HubHandler)
         self.repositories: dict[str, Repository] = {}
         self.requests: list[str] = []
+        self.halfway, self.released = threading.Event(), threading.Event()
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def add(self, name: str, config: str = "default", **splits: list[dict[str, Any]]) -> Repository:
@@ -174,7 +177,11 @@ class _HubHandler(BaseHTTPRequestHandler):
     def _send_file(self, repository: Repository, path: str) -> None:
         content = repository.files[path]
         headers = {"ETag": f'"{hashlib.sha1(content).hexdigest()}"', "X-Repo-Commit": repository.commit}
-        self._send(200, content, headers, len(content) // 2 if path in repository.cut else None)
+        half = len(content) // 2
+        self._send(200, content, headers, half if path in repository.cut | repository.slow else None)
+        if path in repository.slow and self.command == "GET":
+            self.server.halfway.set()
+            self.server.released.wait(60)
 
     def _send(
         self, status: int, value: Any = None, headers: dict[str, str] | None = None, most: int | None = None

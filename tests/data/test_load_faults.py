@@ -95,3 +95,32 @@ def test_a_fault_of_the_hub_is_one_clear_message(case: str, messages: dict[str, 
     text, *rest = messages[case]
     assert [part for part in EXPECTED[case] if part not in text] == [], text
     assert rest in ([], ["DataError", 1])
+
+
+def test_a_dataset_that_is_nowhere_says_how_to_fetch_it(fake_hub: Any, tmp_path: Path) -> None:
+    environment = {**fake_hub.environment(tmp_path), "HF_HUB_OFFLINE": "1"}
+    text, kind, _ = ask([("nobody/else", "easy", "test", {}, str(tmp_path))], environment)[0]
+    assert kind == "UnreachableDataset"
+    expected = 'my.yaml:2: dataset "nobody/else" (easy) is not on this machine, and HF_HUB_OFFLINE forbids the network'
+    assert text.startswith(f"{expected}; expected a copy (--data DIR, ASSAY_DATA) or the Hub's cache. On a machine")
+    assert "run: assay data get --tasks mine --to DIR; copy DIR here and add --data DIR" in text
+
+
+@pytest.mark.parametrize("kind", [ConnectionError, ConnectionRefusedError])
+def test_no_network_is_told_from_a_missing_dataset(kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    text = str(load_error("me/sums", None, "my.yaml:2", "mine", kind("Name or service not known")))
+    assert "could not be fetched: no network" in text and "Check the network, proxy and HF_ENDPOINT" in text
+    assert "assay data get --tasks mine" in text
+
+
+def test_a_full_disk_is_told_apart() -> None:
+    error = OSError(28, "No space left on device")
+    text = str(load_error("me/sums", None, "my.yaml:2", "mine", error))
+    assert text == 'my.yaml:2: dataset "me/sums" does not fit: no space left on the disk. Make room, or move HF_HOME'
+
+
+def test_replacements_name_an_owner_or_a_file() -> None:
+    assert [name for name, other in RENAMED.items() if "/" not in other] == []
+    assert [name for name, other in SCRIPT_REPLACEMENTS.items() if other and "/" not in other] == []
