@@ -134,7 +134,8 @@ class _HubHandler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answer(b"")
 
-    do_HEAD = do_GET
+    def do_HEAD(self) -> None:
+        self._answer(b"")
 
     def do_POST(self) -> None:
         self._answer(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
@@ -186,7 +187,7 @@ class _HubHandler(BaseHTTPRequestHandler):
     def _send(
         self, status: int, value: Any = None, headers: dict[str, str] | None = None, most: int | None = None
     ) -> None:
-        body = value if isinstance(value, bytes) else json.dumps(value).encode()
+        body = value if isinstance(value, bytes) else json.dumps({} if value is None else value).encode()
         self.send_response(status)
         for key, text in {**(headers or {}), "Content-Length": str(len(body))}.items():
             self.send_header(key, text)
