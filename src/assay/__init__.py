@@ -21,6 +21,7 @@ _PUBLIC = {
     "Complete": "assay.tasks.python",
     "Demonstrated": "assay.core.requests",
     "Denominators": "assay.core.scores",
+    "DataReport": "assay.data.fetched",
     "DetectOptions": "assay.core.specs",
     "Document": "assay.core.documents",
     "Estimate": "assay.core.scores",
@@ -77,6 +78,7 @@ _PUBLIC = {
     "explain": "assay.api_records",
     "filter": "assay.scoring.decorators",
     "finetune": "assay.api",
+    "get_data": "assay.fetch",
     "load_run": "assay.api_records",
     "make_spec": "assay.options.specification",
     "metric": "assay.scoring.decorators",
@@ -100,6 +102,7 @@ __all__ = [
     "Choose",
     "Classification",
     "Complete",
+    "DataReport",
     "Demonstrated",
     "Denominators",
     "DetectOptions",
@@ -159,6 +162,7 @@ __all__ = [
     "explain",
     "filter",
     "finetune",
+    "get_data",
     "load_run",
     "make_spec",
     "metric",
@@ -196,6 +200,8 @@ if TYPE_CHECKING:
     from assay.core.results import AnsweredDocument, GroupResult, Problem, RunResult, TaskResult
     from assay.core.scores import Denominators, Estimate, MetricResult, Sample
     from assay.core.specs import DetectOptions, FilterSpec, MetricSpec, PipelineSpec, RunSpec, Seeds
+    from assay.data.fetched import DataReport
+    from assay.fetch import get_data
     from assay.models.model_decorator import model
     from assay.options.specification import make_spec
     from assay.options.table import Settings

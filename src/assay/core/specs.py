@@ -92,6 +92,8 @@ class VariationAxes:
     draws: int | None = None
 
 
+# Variable that names the folder of copies of datasets if an option does not.
+DATA_VARIABLE = "ASSAY_DATA"
 # The tool whose known defects a run can reproduce, see docs/lm-eval-compatibility.md. Conventions of this and other
 # tools are in profiles, see docs/profiles.md.
 LM_EVAL = "lm-eval"
@@ -124,6 +126,7 @@ class TaskOptions:
         texts: settings for reading whole texts.
         fewshot_sampler: name of the few-shot sampler; None for the tasks' own.
         axes: the axes that are varied.
+        data: folder of local copies of datasets, read before the Hub; None for none.
         own_examples: whether a document drawn among its own few-shot examples is shown there, as in lm-eval and in
             earlier versions of Assay; for runs recorded that way.
     """
@@ -148,6 +151,7 @@ class TaskOptions:
     fewshot_sampler: str | None = None
     axes: VariationAxes = field(default_factory=VariationAxes)
     own_examples: bool = False
+    data: str | None = None
 
     @property
     def allows_self_example(self) -> bool:
