@@ -67,15 +67,26 @@ class AskedTask:
     @property
     def card(self) -> Mapping[str, Any]:
         """What the task states about itself."""
-        stated = self.task.card.config.get("card")
-        return stated if isinstance(stated, Mapping) else {}
+        return self.task.card.facts
 
     @property
     def primary(self) -> str:
         """The metric to quote: the card's if the task reports it, else its first."""
         names = [spec.name for spec in self.task.scoring.metrics]
-        stated = self.card.get("primary")
-        return str(stated) if stated and (stated in names or not names) else (names[0] if names else "")
+        stated = str(self.card.get("primary") or "").partition(",")[0]
+        return stated if stated and (stated in names or not names) else (names[0] if names else "")
+
+    @property
+    def primary_pipeline(self) -> str:
+        """The filter pipeline whose value is quoted: the card's, else the first."""
+        named = str(self.card.get("primary") or "").partition(",")[2]
+        names = [pipeline.name for pipeline in self.task.scoring.pipelines]
+        return named if named in names else names[0]
+
+    def quoted(self, result: TaskResult) -> MetricResult | None:
+        """The value to quote of a result."""
+        own = [metric for metric in result.metrics if metric.metric == self.primary]
+        return next((metric for metric in own if metric.filter == self.primary_pipeline), own[0] if own else None)
 
     @property
     def has_choices(self) -> bool:
@@ -307,7 +318,7 @@ def _check_chance(task: AskedTask, random: TaskResult | None, wrong: TaskResult 
         _compare(task, "chance", "the card states a chance of", stated, "the rows have", expected, _row_spread(task))
         _check_majority(task)
     level = expected if expected is not None else stated
-    metric = next((item for item in random.metrics if item.metric == task.primary), None)
+    metric = task.quoted(random)
     if level is None or metric is None or metric.estimate.value is None:
         return
     size = len(task.documents)
@@ -320,9 +331,10 @@ def _check_chance(task: AskedTask, random: TaskResult | None, wrong: TaskResult 
 
 def _check_zero(task: AskedTask, wrong: TaskResult) -> None:
     task.findings.done.add("chance")
-    for metric in wrong.metrics:
-        if metric.metric == task.primary and (metric.estimate.value or 0.0) > 0.02:
-            task.findings.add("chance", f"nonsense scores {_shown(metric)} {_number(metric.estimate.value)}, stated is 0")
+    metric = task.quoted(wrong)
+    if metric is not None and (metric.estimate.value or 0.0) > 0.02:
+        found = f"nonsense scores {_shown(metric)} {_number(metric.estimate.value)}"
+        task.findings.add("chance", f"{found}, the card states 0")
 
 
 def _share_of_right(task: AskedTask) -> float:

@@ -163,9 +163,8 @@ class _Contract:
 
     def allowances(self, task: Task) -> dict[str, str]:
         """Check → reason for which the card, or the call, allows its findings."""
-        card = task.card.config.get("card")
-        stated = card.get("allow") if isinstance(card, dict) else None
-        return {**(stated or {}), **self.allowed}
+        stated = task.card.facts.get("allow")
+        return {**(stated if isinstance(stated, dict) else {}), **self.allowed}
 
     def asked(self, task: Task, name: str, head: str = "") -> AskedTask:
         """A task with all its documents built and its prompts checked."""
