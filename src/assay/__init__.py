@@ -20,6 +20,7 @@ _PUBLIC = {
     "Complete": "assay.tasks.python",
     "Demonstrated": "assay.core.requests",
     "Denominators": "assay.core.scores",
+    "DataReport": "assay.data.fetched",
     "DetectOptions": "assay.core.specs",
     "Document": "assay.core.documents",
     "Estimate": "assay.core.scores",
@@ -75,6 +76,7 @@ _PUBLIC = {
     "explain": "assay.api",
     "filter": "assay.scoring.decorators",
     "finetune": "assay.api",
+    "get_data": "assay.api",
     "load_run": "assay.api",
     "make_spec": "assay.options.specification",
     "metric": "assay.scoring.decorators",
@@ -97,6 +99,7 @@ __all__ = [
     "Choose",
     "Classification",
     "Complete",
+    "DataReport",
     "Demonstrated",
     "Denominators",
     "DetectOptions",
@@ -155,6 +158,7 @@ __all__ = [
     "explain",
     "filter",
     "finetune",
+    "get_data",
     "load_run",
     "make_spec",
     "metric",
@@ -177,6 +181,7 @@ if TYPE_CHECKING:
         evaluate_matrix,
         explain,
         finetune,
+        get_data,
         load_run,
         plan_run,
         plot,
@@ -204,6 +209,7 @@ if TYPE_CHECKING:
     from assay.core.results import AnsweredDocument, GroupResult, Problem, RunResult, TaskResult
     from assay.core.scores import Denominators, Estimate, MetricResult, Sample
     from assay.core.specs import DetectOptions, FilterSpec, MetricSpec, PipelineSpec, RunSpec, Seeds
+    from assay.data.fetched import DataReport
     from assay.models.model_decorator import model
     from assay.options.specification import make_spec
     from assay.options.table import Settings

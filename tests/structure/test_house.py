@@ -31,7 +31,7 @@ HOMES = {
     "tokenizers": ("models/",),
     "safetensors": ("models/",),
     "gguf": ("models/",),
-    "datasets": ("data/sources.py",),
+    "datasets": ("data/sources.py", "data/download.py"),
     "sqlite3": ("store/",),
     "rich": ("report/",),
     "scipy": ("stats/",),

@@ -29,11 +29,16 @@ COMMANDS = {
     "plot": "draw a figure of a recorded run",
     "show": "show the prompt, answers and tokens of a document",
     "check": "validate task files: all faults at once, with file and line",
+    "data": "fetch the datasets of tasks into a folder, list and check it",
     "store": "check the file of answers and runs, and repair it",
     "ls": "list tasks, groups, tags, models, metrics, filters, styles, methods, profiles, runs",
 }
 # Commands that can be resumed → what they have saved.
-_SAVED = {**dict.fromkeys(("run", "matrix", "methods", "rescore"), "answers"), "finetune": "checkpoints"}
+_SAVED = {
+    **dict.fromkeys(("run", "matrix", "methods", "rescore"), "answers"),
+    "finetune": "checkpoints",
+    "data": "datasets",
+}
 
 
 def usage() -> str:

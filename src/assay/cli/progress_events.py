@@ -54,6 +54,8 @@ class TerminalListener:
             self._view.say(f"model {event.detail}", style="bold")
         elif event.stage == "pose":
             self._view.say(f"task {event.detail}", style="dim")
+        elif event.stage == "get":
+            self._view.say(f"dataset {event.detail}", style="dim")
         elif event.stage == "fit":
             self._view.say(f"training {event.detail}", style="dim")
 

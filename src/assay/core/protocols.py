@@ -77,6 +77,34 @@ class SkipsRows(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class DataRead:
+    """What a task has read of its dataset.
+
+    Attributes:
+        sizes: split → rows, before any are left out.
+        official: split → rows that it officially has, as far as the task's card or the local copy states it.
+        origin: where the rows came from, as JSON data; empty for local files and rows in memory.
+    """
+
+    sizes: dict[str, int]
+    official: dict[str, int]
+    origin: dict[str, Any]
+
+
+@runtime_checkable
+class ReadsDataset(Protocol):
+    """A task whose documents are rows of a dataset."""
+
+    def open_data(self) -> None:
+        """Opens the dataset without reading rows; raises if it is not there."""
+        ...
+
+    def data_read(self) -> DataRead:
+        """What was read so far."""
+        ...
+
+
 @runtime_checkable
 class ReordersChoices(Protocol):
     """A task whose prompts may list the choices in another order than the documents have them."""

@@ -124,6 +124,7 @@ class TaskOptions:
         texts: settings for reading whole texts.
         fewshot_sampler: name of the few-shot sampler; None for the tasks' own.
         axes: the axes that are varied.
+        data: folder of local copies of datasets, read before the Hub; None for none.
         own_examples: whether a document drawn among its own few-shot examples is shown there, as in lm-eval and in
             earlier versions of Assay; for runs recorded that way.
     """
@@ -148,6 +149,7 @@ class TaskOptions:
     fewshot_sampler: str | None = None
     axes: VariationAxes = field(default_factory=VariationAxes)
     own_examples: bool = False
+    data: str | None = None
 
     @property
     def allows_self_example(self) -> bool:

@@ -7,6 +7,7 @@ Parquet with pyarrow; everything else goes through the `datasets` package, which
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ Row = dict[str, Any]
 
 # Builder names of `datasets` that mean local files.
 FILE_BUILDERS = {"json": ".json", "jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet", "text": ".txt"}
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 # Settings of these builders that our own readers support; `datasets` handles any other.
 _FILE_OPTIONS = {"data_files", "data_dir", "field", "sep", "delimiter", "column_names", "names", "header", "revision"}
 
@@ -37,6 +39,7 @@ class SourceSpec:
         options: further settings, such as `data_files` or `revision`.
         folder: folder of the task file; relative paths are resolved against it first.
         where: the task file, for errors.
+        task: the task, for advice.
     """
 
     path: str
@@ -44,6 +47,7 @@ class SourceSpec:
     options: Mapping[str, Any] = field(default_factory=dict)
     folder: Path | None = None
     where: str = ""
+    task: str = ""
 
 
 class Source(Protocol):
@@ -75,12 +79,26 @@ class MemorySource:
 
 
 class FileSource:
-    """Rows from local files, one list of files per split."""
+    """Rows from local files, one list of files per split.
 
-    def __init__(self, paths: Mapping[str, Sequence[Path]], options: files.ReadOptions, where: str) -> None:
+    Args:
+        paths: split → files.
+        options: how they are read.
+        where: the task file, for errors.
+        origin: see `origin_of`.
+    """
+
+    def __init__(
+        self,
+        paths: Mapping[str, Sequence[Path]],
+        options: files.ReadOptions,
+        where: str,
+        origin: Mapping[str, Any] | None = None,
+    ) -> None:
         self._paths = paths
         self._options = options
         self._where = where
+        self.origin: Mapping[str, Any] = origin or {}
 
     def splits(self) -> list[str]:
         return list(self._paths)
@@ -112,11 +130,22 @@ class CustomDatasetSource:
 
 
 class HubSource:
-    """Rows through `datasets.load_dataset`: the Hub, its local cache, or any of its builders."""
+    """Rows through `datasets.load_dataset`: the Hub, its local cache, or any of its builders.
 
-    def __init__(self, spec: SourceSpec) -> None:
+    Args:
+        spec: the dataset.
+        origin: see `origin_of`, for data that does not come from the Hub; None for data that does.
+    """
+
+    def __init__(self, spec: SourceSpec, origin: Mapping[str, Any] | None = None) -> None:
         self._spec = spec
+        self._origin = origin
         self._loaded: Any = None
+
+    @property
+    def origin(self) -> Mapping[str, Any]:
+        """See `origin_of`."""
+        return _hub_origin(self._spec, self._loaded) if self._origin is None else self._origin
 
     def splits(self) -> list[str]:
         return list(self.load())
@@ -132,6 +161,29 @@ class HubSource:
         if self._loaded is None:
             self._loaded = _load_dataset(self._spec)
         return self._loaded
+
+
+def _hub_origin(spec: SourceSpec, loaded: Any) -> dict[str, Any]:
+    """Where the rows of a loaded dataset came from; its commit is in the name of the cache's folder."""
+    if spec.path in FILE_BUILDERS and "hf://" not in str(spec.options.get("data_files")):
+        return {}
+    found = {"from": "hub", "dataset": spec.path, "config": spec.name, "revision": spec.options.get("revision")}
+    splits = list(loaded.values()) if isinstance(loaded, Mapping) else []
+    cached = [Path(file["filename"]).parent.name for split in splits for file in getattr(split, "cache_files", ())]
+    return {**found, "commit": next((name for name in cached if _COMMIT.fullmatch(name)), "")}
+
+
+def origin_of(source: Source) -> dict[str, Any]:
+    """Where the rows of a source come from, for the record of a run; empty for local files and memory.
+
+    `from` is `copy` or `hub`; `dataset`, `config` and `commit` name the version, and `folder` or `revision` the place.
+    """
+    return dict(getattr(source, "origin", None) or {})
+
+
+def official_rows(source: Source) -> dict[str, int]:
+    """Official number of rows by split, where the record of a local copy states it."""
+    return dict(getattr(source, "official_rows", None) or {})
 
 
 def rows_of(data: Any) -> list[Row]:
@@ -166,7 +218,7 @@ def processed_rows(
     """
     check_split(source, split, where)
     data = source.dataset(split)
-    with _quiet(), nullcontext() if may_cache else _without_datasets_cache():
+    with quiet(), nullcontext() if may_cache else _without_datasets_cache():
         return _checked(rows_of(process(data)), split, where)
 
 
@@ -184,7 +236,7 @@ def _without_datasets_cache() -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Hides the progress bars of `datasets`: the run shows its own."""
     import datasets
 
@@ -209,7 +261,7 @@ def _load_dataset(spec: SourceSpec) -> Any:
         raise missing_extra("datasets", "hf", f"{spec.where}: dataset {spec.path}") from error
     options = {key: value for key, value in spec.options.items() if key != "trust_remote_code"}
     try:
-        with _quiet():
+        with quiet():
             loaded = datasets.load_dataset(spec.path, spec.name, **options)
     except ImportError as error:  # a package that only some sources need: HTTP, images, audio, archives
         raise MissingExtra(
@@ -220,16 +272,9 @@ def _load_dataset(spec: SourceSpec) -> Any:
             )
         ) from error
     except Exception as error:  # the loader raises many types; all of them mean that the data is unavailable
-        name = f"{spec.path}" + (f" ({spec.name})" if spec.name else "")
-        reason = plain_reason(error, lines=20)
-        raise DataError(
-            Fault(
-                spec.where,
-                f'dataset "{name}" could not be loaded: {type(error).__name__}: {reason}',
-                "a dataset of the Hub, a local folder or data_files",
-                "Check the id and the network (HF_ENDPOINT, HF_HOME), or name local files in dataset_kwargs.data_files",
-            )
-        ) from error
+        from assay.data.load_faults import load_error
+
+        raise load_error(spec.path, spec.name, spec.where, spec.task, error) from error
     finally:
         _hide_in_downloads(spec)
     if not isinstance(loaded, Mapping):
@@ -274,17 +319,17 @@ def open_source(spec: SourceSpec, for_code: bool = False) -> Source:
         named = _data_files(spec)
         if named is None:
             return HubSource(spec)
-        if _is_ours(spec.options) and not for_code:
-            return FileSource(named, _read_options(spec), spec.where)
+        if is_ours(spec.options) and not for_code:
+            return FileSource(named, read_options(spec), spec.where)
         # `datasets` does not know the task file's folder, so it gets the paths that were found.
         found = {split: [str(path.resolve()) for path in paths] for split, paths in named.items()}
         options = {key: value for key, value in spec.options.items() if key != "data_dir"}
         return HubSource(replace(spec, options={**options, "data_files": found}))
-    folder = _local_folder(spec)
+    folder = local_folder(spec)
     return HubSource(spec) if folder is None else _folder_source(spec, folder, for_code)
 
 
-def _is_ours(options: Mapping[str, Any]) -> bool:
+def is_ours(options: Mapping[str, Any]) -> bool:
     """Whether our own readers support every setting."""
     separator = options.get("sep") or options.get("delimiter") or ","
     return set(options) <= _FILE_OPTIONS and len(str(separator)) == 1 and options.get("header") in (None, 0, "infer")
@@ -293,10 +338,10 @@ def _is_ours(options: Mapping[str, Any]) -> bool:
 def _folder_source(spec: SourceSpec, folder: Path, for_code: bool) -> Source:
     is_builder = spec.path in FILE_BUILDERS
     inner = folder if is_builder else folder / (spec.options.get("data_dir") or "")
-    if _is_ours(spec.options) and not spec.options.get("data_files"):
+    if is_ours(spec.options) and not spec.options.get("data_files"):
         found = files.by_split(inner, spec.name) if inner.is_dir() else {}
         if found and not for_code:
-            return FileSource(found, _read_options(spec), spec.where)
+            return FileSource(found, read_options(spec), spec.where)
         if not any(path.is_file() for path in inner.rglob("*")):
             raise DataError(
                 Fault(
@@ -310,7 +355,8 @@ def _folder_source(spec: SourceSpec, folder: Path, for_code: bool) -> Source:
     return HubSource(replace(spec, path=str(folder.resolve())))
 
 
-def _read_options(spec: SourceSpec) -> files.ReadOptions:
+def read_options(spec: SourceSpec) -> files.ReadOptions:
+    """How our own readers read the files of a dataset."""
     options = spec.options
     return files.ReadOptions(
         extension=FILE_BUILDERS.get(spec.path),
@@ -321,7 +367,8 @@ def _read_options(spec: SourceSpec) -> files.ReadOptions:
     )
 
 
-def _local_folder(spec: SourceSpec) -> Path | None:
+def local_folder(spec: SourceSpec) -> Path | None:
+    """The local folder that a dataset's path means; None if it means none."""
     bases = ([spec.folder] if spec.folder is not None else []) + [Path()]
     name = spec.options.get("data_dir") if spec.path in FILE_BUILDERS else spec.path
     for base in bases if name else ():
@@ -384,11 +431,17 @@ def split_rows(source: Source, split: str, where: str) -> list[Row]:
     return _checked(source.rows(split), split, where)
 
 
+def split_size(source: Source, split: str) -> int:
+    """Rows of a split before task code processes them."""
+    return len(source.dataset(split))
+
+
 def check_split(source: Source, split: str, where: str) -> None:
     """Raises an error that lists the existing splits if this is not one of them."""
     known = source.splits()
     if split not in known:
-        raise DataError(Fault(where, f'no split "{split}"{did_you_mean(split, known)}', "one of: " + ", ".join(known)))
+        found = f'no split "{split}"{did_you_mean(split, known)}'
+        raise DataError(Fault(where, found, "one of: " + ", ".join(known), getattr(source, "advice", "")))
 
 
 def _checked(rows: list[Row], split: str, where: str) -> list[Row]:

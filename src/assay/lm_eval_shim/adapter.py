@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from assay.core.documents import Document
@@ -23,7 +24,8 @@ from assay.core.requests import (
     RollingLoglikelihood,
 )
 from assay.core.specs import MetricSpec, Scoring, TaskCard, TaskOptions
-from assay.data.sources import rows_of
+from assay.data.needs import DatasetNeed
+from assay.data.sources import SourceSpec, rows_of
 from assay.lm_eval_shim.metric_functions import AGGREGATIONS
 from assay.lm_eval_shim.task_classes import ConfigurableTask, Task, beside
 from assay.tasks.fewshot import BALANCED
@@ -109,7 +111,8 @@ class ClassTask:
         where = self._file.where("class")
         settings = inspect.signature(self._class).parameters
         config = {key: value for key, value in self._file.data.items() if key not in ("class", "tag")}
-        with beside(self._file.path.parent):
+        copies = None if self._options.data is None else Path(self._options.data)
+        with beside(self._file.path.parent, copies):
             task = called(self._class, where)(**({"config": config} if "config" in settings else {}))
         if not isinstance(task, Task):
             raise TaskFileError(
@@ -141,6 +144,16 @@ class ClassTask:
             found = f"{self._class.__name__} states no right answer, which the balanced sampler needs"
             raise UserError(Fault(self._file.where("class"), found, "doc_to_target", "Choose another sampler"))
         task.sampler_name = name
+
+    def dataset_needs(self) -> Sequence[DatasetNeed]:
+        """See `NeedsDatasets`: the dataset that the class names, with all splits."""
+        data = self._file.data
+        path = data.get("dataset_path") or getattr(self._class, "DATASET_PATH", None)
+        name = data.get("dataset_name") or getattr(self._class, "DATASET_NAME", None)
+        if not isinstance(path, str) or not path:
+            return ()
+        options, where = data.get("dataset_kwargs") or {}, self._file.where("class")
+        return (DatasetNeed(SourceSpec(path, name, options, self._file.path.parent, where, str(data["task"]))),)
 
     @cached_property
     def _documents(self) -> list[Document]:

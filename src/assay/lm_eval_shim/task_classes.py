@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from assay.core.errors import DataError, Fault
+from assay.data.copy_source import load_with_copies
 from assay.data.sources import SourceSpec, load_all
 from assay.tasks.fewshot import DEFAULT, FIRST, SamplerSettings, make_sampler
 from assay.tasks.fewshot_overlap import CheckedSampler, LeakPolicy, is_same, other_indices
@@ -80,18 +81,19 @@ class Instance:
         return self.metadata[2]
 
 
-# Folder of the task file whose class is being instantiated; relative data files are resolved against it.
-_FOLDER: ContextVar[Path | None] = ContextVar("folder", default=None)
+# Folder of the task file whose class is being instantiated, against which relative data files are resolved; folder of
+# local copies of datasets.
+_FOLDERS: ContextVar[tuple[Path | None, Path | None]] = ContextVar("folders", default=(None, None))
 
 
 @contextmanager
-def beside(folder: Path) -> Iterator[None]:
-    """Resolves relative data files of task classes against a folder first, within the block."""
-    token = _FOLDER.set(folder)
+def beside(folder: Path, copies: Path | None = None) -> Iterator[None]:
+    """Within the block, task classes find relative data files in a folder first, and datasets among local copies."""
+    token = _FOLDERS.set((folder, copies))
     try:
         yield
     finally:
-        _FOLDER.reset(token)
+        _FOLDERS.reset(token)
 
 
 class TaskConfig(SimpleNamespace):
@@ -119,6 +121,14 @@ class TaskConfig(SimpleNamespace):
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
+def _load(task: Task, options: Row) -> Any:
+    """The dataset of a task object: split → rows."""
+    (folder, copies), where = _FOLDERS.get(), f"task class {type(task).__name__}"
+    name = str(task.config.get("task") or "")
+    spec = SourceSpec(task.DATASET_PATH or "", task.DATASET_NAME, dict(options), folder, where, name)
+    return load_all(spec) if copies is None else load_with_copies(spec, copies)
+
+
 class Task:
     """Base class of Python tasks. The methods that define a task must be overridden."""
 
@@ -138,8 +148,7 @@ class Task:
 
     def download(self, *arguments: Any, **settings: Any) -> None:
         """Loads the dataset into `self.dataset`: split → rows."""
-        where = f"task class {type(self).__name__}"
-        self.dataset = load_all(SourceSpec(self.DATASET_PATH or "", self.DATASET_NAME, {}, _FOLDER.get(), where))
+        self.dataset = _load(self, {})
 
     @property
     def config(self) -> TaskConfig:
@@ -270,10 +279,7 @@ class ConfigurableTask(Task):
         self.download(self._config.dataset_kwargs)
 
     def download(self, dataset_kwargs: Mapping[str, Any] | None = None, **settings: Any) -> None:
-        where = f"task class {type(self).__name__}"
-        self.dataset = load_all(
-            SourceSpec(self.DATASET_PATH or "", self.DATASET_NAME, dict(dataset_kwargs or {}), _FOLDER.get(), where)
-        )
+        self.dataset = _load(self, dataset_kwargs or {})
 
     def has_training_docs(self) -> bool:
         return self.config.training_split is not None

@@ -1,4 +1,4 @@
-"""The commands on recorded runs and files: rescore, compare, explain and plot; check, store, ls."""
+"""The commands on recorded runs and files: rescore, compare, explain and plot; check, data, store, ls."""
 
 from __future__ import annotations
 
@@ -213,6 +213,31 @@ def _check() -> Command:
     return Command(about, own)
 
 
+def _data() -> Command:
+    rows = setting_options()
+    own = {
+        "what": Option(
+            "get: fetch the datasets of --tasks; ls: list a folder of them; check: compare its files with their hashes",
+            "",
+            "get|ls|check",
+            is_positional=True,
+            choices=("get", "ls", "check"),
+        ),
+        "folder": Option("folder to list or check", "", "DIR", "that of --to", takes=OPTIONAL, is_positional=True),
+        "tasks": replace(TASK_NAMES, help="tasks, groups, tags, wildcards or files (get)", is_required=False),
+        "include_path": rows["include_path"],
+        "allow_code": rows["allow_code"],
+        "trust_package": TRUSTED_PACKAGE,
+        "to": Option("folder of the datasets", OUTPUT, "DIR", "the variable ASSAY_DATA"),
+        "format": format_option("text", "json"),
+    }
+    about = (
+        "Fetches the datasets of tasks into a folder, on a machine with network; --data DIR of other commands reads "
+        "them from there. Repeating the command fetches only what is missing or damaged."
+    )
+    return Command(about, own)
+
+
 def _store() -> Command:
     own = {
         "what": Option(
@@ -260,6 +285,7 @@ MAKERS = {
     "explain": _explain,
     "plot": _plot,
     "check": _check,
+    "data": _data,
     "store": _store,
     "ls": _ls,
 }

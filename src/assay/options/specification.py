@@ -6,6 +6,7 @@ A row of the table names the field of `RunSpec` that it fills; fields that depen
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 # The argument `tasks` of the public functions: names, paths, task objects, or a list of these.
 Tasks = Union[str, Path, Task, Sequence[Union[str, Path, Task]]]
+# Variable that names the folder of datasets where `--data` does not.
+DATA_VARIABLE = "ASSAY_DATA"
 # A larger number of seeds was probably meant as a seed.
 _MOST_SEEDS = 100
 # A larger number of draws of every answer is a mistake.
@@ -166,6 +169,7 @@ def _computed_fields(settings: Settings) -> dict[str, Any]:
         "prompts": _prompts(settings.get("prompts")),
         "fewshot_sampler": _sampler(settings.get("fewshot_sampler")),
         "axes": _axes(settings, seeds),
+        "data": data_folder(settings.get("data")),
     }
     return {
         "model_args": model_args,
@@ -176,6 +180,18 @@ def _computed_fields(settings: Settings) -> dict[str, Any]:
         "settings.batch_size": "auto" if size is None else str(size),
         **{f"options.{name}": value for name, value in options.items()},
     }
+
+
+def data_folder(given: str | Path | None) -> str | None:
+    """The absolute path of the folder of datasets: the setting, else the variable ASSAY_DATA; None if neither is."""
+    named, where = (given, "--data") if given is not None else (os.environ.get(DATA_VARIABLE), DATA_VARIABLE)
+    if not named:
+        return None
+    folder = Path(named).expanduser().absolute()
+    if not folder.is_dir():
+        advice = f"Make it on a machine with network: assay data get --tasks … --to {named}"
+        raise UserError(Fault(where, f'there is no folder "{named}"', "a folder of datasets", advice))
+    return str(folder)
 
 
 def _folders(include: str | Path | Sequence[str | Path] | None) -> tuple[str, ...]:

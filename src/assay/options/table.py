@@ -82,6 +82,16 @@ class Settings(TypedDict, total=False):
             takes=REPEAT,
         ),
     ]
+    data: Annotated[
+        str | Path | None,
+        Option(
+            "folder of datasets made by assay data get, read before the Hub",
+            TASKS,
+            "DIR",
+            "the variable ASSAY_DATA, else none",
+            takes=VALUE,
+        ),
+    ]
     allow_code: Annotated[
         bool | str | Sequence[str],
         Option("run the Python code of task files below --include_path", TASKS, fills="allow_code", takes=SWITCH),

@@ -20,7 +20,10 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class StageStarted:
-    """A stage begins: `resolve`, `lessons`, `fit`, `pose`, `plan`, `lap`, `execute`, `score`; or the next `model`."""
+    """A stage begins: `resolve`, `lessons`, `fit`, `pose`, `plan`, `lap`, `execute`, `score`.
+
+    Or the next `model` of several, or the download of the next dataset (`get`).
+    """
 
     stage: str
     detail: str = ""

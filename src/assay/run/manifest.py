@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.identity import Fingerprint, digest_all
+from assay.core.protocols import ReadsDataset
 from assay.core.requests import Instance
 from assay.core.secrets import redacted, redacted_command
 from assay.core.specs import FilterSpec, MetricSpec, RunSpec, Scoring
@@ -61,9 +62,16 @@ def _task(built: BuiltTask, spec: RunSpec) -> dict[str, Any]:
         "documents_fingerprint": built.fingerprint,
         "prompts_fingerprint": built.keys.prompts,
         "targets_fingerprint": digest_all(map(right_answer, built.instances)),
+        **_data(built),
         "config": redacted(card.config),
         "scoring": redacted(described_scoring(built.task.scoring)),
     }
+
+
+def _data(built: BuiltTask) -> dict[str, Any]:
+    """Where the rows came from, if from the Hub or a copy of it, and the size of every split that was read."""
+    read = built.task.data_read() if isinstance(built.task, ReadsDataset) else None
+    return {} if read is None or not read.origin else {"data": redacted({**read.origin, "rows": dict(read.sizes)})}
 
 
 def right_answer(instance: Instance) -> Any:

@@ -13,7 +13,7 @@ from assay.core.errors import Fault, MissingExtra, ModelError, UserError, did_yo
 from assay.core.formats import Question
 from assay.core.label_mapping import label_indices
 from assay.core.packages import RequiredPackage, missing_packages
-from assay.core.protocols import FewShotExample, HasFormat, Model, ProvidesFewShotExamples, Task
+from assay.core.protocols import FewShotExample, HasFormat, Model, ProvidesFewShotExamples, ReadsDataset, Task
 from assay.core.requests import (
     HEAD_KINDS,
     LONGEST_WINDOWS,
@@ -150,6 +150,7 @@ def resolve(
     try:
         selection = (select or select_for_run)(spec, given_tasks)
         scorers = checked_scorers(selection.tasks, needs)
+        check_data(selection.tasks, spec)
     except UserError as error:
         errors.append(error)
     try:
@@ -173,6 +174,21 @@ def resolve(
             scorers[place] = next(others)
     opened = arguments_notices(spec) if given_model is None else object_notices(spec)
     return Setup(tasks, tuple(scorers), selection.groups, model, (*selection.notices, *opened), selection.combined)
+
+
+def check_data(tasks: Sequence[Task], spec: RunSpec) -> None:
+    """Raises one error for all tasks whose data is not there, as far as this shows without network."""
+    errors: dict[str, tuple[Task, UserError]] = {}
+    for task in tasks:
+        try:
+            if isinstance(task, ReadsDataset):
+                task.open_data()
+        except UserError as error:
+            errors[task.card.name] = task, error
+    if errors:
+        from assay.run.missing_data import missing_data_error  # most runs have their data
+
+        raise missing_data_error(errors, spec)
 
 
 def checked_scorers(tasks: Sequence[Task], needs: Sequence[RequiredPackage] = ()) -> list[DocumentScorer]:

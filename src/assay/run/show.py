@@ -15,7 +15,7 @@ from assay.core.requests import Instance
 from assay.core.specs import RunSpec
 from assay.run.build import selected_documents
 from assay.run.events import ignore
-from assay.run.resolve import open_catalog, resolve, resolve_tasks
+from assay.run.resolve import check_data, open_catalog, resolve, resolve_tasks
 from assay.store.store import Store
 from assay.tasks.cards import cards
 from assay.tasks.selection import Wanted
@@ -38,6 +38,7 @@ def show_documents(
     """The document at an index of every task; the store lists models that were trained here."""
     if model is None:
         chosen = resolve_tasks(spec, tasks, open_catalog(spec.include_path)).tasks
+        check_data(chosen, spec)
         return [_shown(task, index, spec, None) for task in chosen]
     setup = resolve(spec, tasks, None if isinstance(model, str) else model, ignore, store)
     try:

@@ -10,7 +10,7 @@ from functools import partial
 
 from assay.core.metric_names import SELECTIVE, family_of
 from assay.core.packages import RequiredPackage
-from assay.core.protocols import ReportsNotices
+from assay.core.protocols import ReadsDataset, ReportsNotices
 from assay.core.results import Contribution
 from assay.core.specs import RunSpec, SubsamplingOptions, TaskOptions, VariationAxes
 from assay.run.events import Listener
@@ -83,6 +83,14 @@ def _training(run: RunOutcome) -> Contribution:
 
 def _parts(run: RunOutcome) -> Contribution:
     return Contribution(notices=tuple(part_notices(run.tasks, run.spec)))
+
+
+def _partial_data(run: RunOutcome) -> Contribution:
+    if not any(isinstance(task, ReadsDataset) and task.data_read().official for task in run.setup.tasks):
+        return Contribution()
+    from assay.studies.notices.partial_data import partial_notices  # most tasks state no number of rows
+
+    return Contribution(notices=tuple(partial_notices(run.setup.tasks)))
 
 
 def _ignored(run: RunOutcome) -> Contribution:
@@ -161,7 +169,7 @@ def _reliability(run: RunOutcome) -> Contribution:
 
 # Metrics that a reliability table explains.
 _CONFIDENCE_METRICS = frozenset({"ece", "ece_adaptive", "auroc", "aurc", SELECTIVE})
-_NOTICES = (_model, _results, _groups, _training, _parts, _ignored, _best_variants, _tasks)
+_NOTICES = (_model, _results, _groups, _training, _parts, _partial_data, _ignored, _best_variants, _tasks)
 # In the order of the notices, of the lines below the table, and of the keys in the result file.
 ANALYSES = (
     *(Analysis("the notices", analyse) for analyse in _NOTICES),

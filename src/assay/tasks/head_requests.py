@@ -13,7 +13,14 @@ from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
 from assay.core.formats import LabelledText, MultipleChoice, Question, SpanQuestion, TextToText, as_multiple_choice
 from assay.core.metric_names import family_of
-from assay.core.protocols import HasFormat, ProvidesTrainingExamples, ReportsNotices, Task
+from assay.core.protocols import (
+    DataRead,
+    HasFormat,
+    ProvidesTrainingExamples,
+    ReadsDataset,
+    ReportsNotices,
+    Task,
+)
 from assay.core.requests import ChoiceSelection, Classification, Instance, Request, SpanExtraction
 from assay.core.specs import MetricSpec, Scoring, TaskCard
 from assay.core.training import TrainingExample
@@ -156,6 +163,13 @@ class HeadTask:
 
     def question(self, document: Document) -> Question | None:
         return self.task.question(document) if isinstance(self.task, HasFormat) else None
+
+    def open_data(self) -> None:
+        if isinstance(self.task, ReadsDataset):
+            self.task.open_data()
+
+    def data_read(self) -> DataRead:
+        return self.task.data_read() if isinstance(self.task, ReadsDataset) else DataRead({}, {}, {})
 
     def training_examples(self, part: str, kinds: frozenset[str]) -> Sequence[TrainingExample]:
         if isinstance(self.task, ProvidesTrainingExamples):

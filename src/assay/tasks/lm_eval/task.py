@@ -8,17 +8,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, UserError
 from assay.core.formats import Question
 from assay.core.plural import verb
-from assay.core.protocols import FewShotExample
+from assay.core.protocols import DataRead, FewShotExample
 from assay.core.requests import LONGEST_WINDOWS, Instance, Loglikelihood
 from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions, named_sampler
 from assay.core.training import TrainingExample
-from assay.data.sources import CustomDatasetSource, Source, open_source, processed_rows, split_rows
+from assay.data.needs import DatasetNeed
+from assay.data.sources import (
+    CustomDatasetSource,
+    HubSource,
+    Source,
+    official_rows,
+    open_source,
+    origin_of,
+    processed_rows,
+    split_rows,
+    split_size,
+)
 from assay.tasks.fewshot import BALANCED, FIRST, SamplerSettings
 from assay.tasks.fewshot_overlap import CheckedSampler, LeakPolicy
 from assay.tasks.head_requests import head_request_kind
@@ -56,12 +68,13 @@ class LmEvalTask:
         self.options = options
         self._given_source = source
         self._read_splits: dict[tuple[str, Process | None], list[dict[str, Any]]] = {}
+        self._data_read = DataRead({}, {}, {})
         self._left_out: tuple[tuple[int, str], ...] = ()
         self._skip_notices: dict[str, list[str]] = {}
 
     def share_rows_with(self, other: LmEvalTask) -> LmEvalTask:
         """This task, sharing the cached rows of another task on the same dataset, so that they are read once."""
-        self._read_splits = other._read_splits
+        self._read_splits, self._data_read = other._read_splits, other._data_read
         return self
 
     @cached_property
@@ -252,7 +265,33 @@ class LmEvalTask:
         if definition.custom_dataset is not None:
             return self._custom_source(definition.custom_dataset)
         sees_code = definition.process is not None or definition.fewshot.process is not None
-        return open_source(definition.source, sees_code or self._is_like_lm_eval)
+        if self.options.data is None:
+            return open_source(definition.source, sees_code or self._is_like_lm_eval)
+        from assay.data.copy_source import open_with_copies  # most runs have no folder of copies
+
+        return open_with_copies(definition.source, Path(self.options.data), sees_code or self._is_like_lm_eval)
+
+    def open_data(self) -> None:
+        """See `ReadsDataset`. A dataset of the Hub is loaded only if the network is off."""
+        if self.definition.custom_dataset is None and isinstance(self._source, HubSource):
+            from assay.data.load_faults import offline_variable
+
+            if offline_variable():
+                self._source.splits()
+
+    def data_read(self) -> DataRead:
+        """See `ReadsDataset`."""
+        stated = {**self._data_read.official, **self.card.facts.get("rows", {})}
+        return replace(self._data_read, official=stated)
+
+    def dataset_needs(self) -> Sequence[DatasetNeed]:
+        """See `NeedsDatasets`."""
+        definition = self.definition
+        if definition.custom_dataset is not None or self._given_source is not None:
+            return ()
+        splits = (definition.evaluated_split, definition.fewshot.split, definition.training_split)
+        named = tuple(dict.fromkeys(split for split in (*splits, definition.validation_split) if split))
+        return (DatasetNeed(definition.source, named, self.card.facts.get("rows", {})),)
 
     def _custom_source(self, make: Process) -> Source:
         """The dataset that task code creates from the metadata of the task and the run."""
@@ -302,6 +341,10 @@ class LmEvalTask:
                 named = called(process, self.definition.file.where("process_docs"))
                 rows = processed_rows(self._source, split, named, where, may_cache=not self.definition.may_draw)
             self._read_splits[split, process] = rows
+            if split not in self._data_read.sizes:
+                self._data_read.sizes[split] = len(rows) if process is None else split_size(self._source, split)
+                self._data_read.origin.update(origin_of(self._source))
+                self._data_read.official.update(official_rows(self._source))
         return self._read_splits[split, process]
 
     @cached_property

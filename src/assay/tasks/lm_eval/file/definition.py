@@ -207,9 +207,8 @@ def _source(data: Mapping[str, Any], file: TaskFile) -> SourceSpec:
     place = file.places.get(("dataset_kwargs",)) or file.places.get(("dataset_path",))
     folder = (place.file if place is not None else file.path).parent
     options = data.get("dataset_kwargs", {})
-    return SourceSpec(
-        data.get("dataset_path", ""), data.get("dataset_name"), options, folder, file.where("dataset_path")
-    )
+    where, task = file.where("dataset_path"), str(data.get("task", ""))
+    return SourceSpec(data.get("dataset_path", ""), data.get("dataset_name"), options, folder, where, task)
 
 
 def _rendering(data: Mapping[str, Any], base: Rendering | None) -> Rendering:

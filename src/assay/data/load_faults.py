@@ -1,0 +1,201 @@
+"""Why a dataset could not be loaded: moved, gated, missing, script-only, offline, no network, damaged, disk full.
+
+Takes the error of the `datasets` or `huggingface_hub` package; gives a fault that says what to do. The errors are told
+apart by the names of their classes, because their modules differ between versions.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+
+from assay.core.errors import DataError, Fault, did_you_mean, plain_reason
+
+# Variables that switch the network of the Hub's client off.
+OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
+_SPACE = (errno.ENOSPC, errno.EDQUOT)
+# Dataset with a loading script, which `datasets` 4 and later do not run → the dataset to name instead. Empty: none is
+# known, and the Hub's own conversion is to be used.
+SCRIPT_REPLACEMENTS = {
+    "allenai/math_qa": "regisss/math_qa",
+    "allenai/qasper": "",
+    "allenai/social_i_qa": "lighteval/siqa",
+    "bigbio/pubmed_qa": "qiaojin/PubMedQA (configuration pqa_labeled)",
+    "CogComp/mc_taco": "",
+    "corypaik/prost": "json with data_files: hf://datasets/corypaik/prost/data/default.jsonl",
+    "csebuetnlp/xlsum": "",
+    "dennlinger/eur-lex-sum": "lighteval/legal_summarization (configuration EurLexSum)",
+    "EleutherAI/arithmetic": "json with data_files: hf://datasets/EleutherAI/arithmetic/data/NAME.jsonl",
+    "EleutherAI/hendrycks_ethics": "lighteval/hendrycks_ethics",
+    "EleutherAI/logiqa": "lighteval/logiqa_harness",
+    "EleutherAI/mutual": "",
+    "EleutherAI/unscramble": "lighteval/GPT3_unscramble",
+    "winograd_wsc": "lighteval/winograd_wsc (configuration wsc273)",
+    "ybisk/piqa": "baber/piqa",
+}
+# Earlier name of a dataset → its present one.
+RENAMED = {
+    "ai2_arc": "allenai/ai2_arc",
+    "CohereForAI/Global-MMLU": "CohereLabs/Global-MMLU",
+    "CohereForAI/Global-MMLU-Lite": "CohereLabs/Global-MMLU-Lite",
+    "commonsense_qa": "tau/commonsense_qa",
+    "glue": "nyu-mll/glue",
+    "gsm8k": "openai/gsm8k",
+    "hellaswag": "Rowan/hellaswag",
+    "hendrycks/competition_math": "EleutherAI/hendrycks_math",
+    "lex_glue": "coastalcph/lex_glue",
+    "lukaemon/bbh": "SaylorTwift/bbh",
+    "medmcqa": "openlifescienceai/medmcqa",
+    "mrqa": "mrqa-workshop/mrqa",
+    "openbookqa": "allenai/openbookqa",
+    "piqa": "baber/piqa",
+    "qa4mre": "community-datasets/qa4mre",
+    "social_i_qa": "lighteval/siqa",
+    "squadshifts": "ludwigschmidt/squadshifts",
+    "super_glue": "aps/super_glue",
+    "trivia_qa": "mandarjoshi/trivia_qa",
+    "truthful_qa": "truthfulqa/truthful_qa",
+    "web_questions": "stanfordnlp/web_questions",
+    "winogrande": "allenai/winogrande",
+}
+_CONFIGS = re.compile(r"BuilderConfig '?(?P<name>.+?)'? not found. Available: \[(?P<known>.*?)\]", re.DOTALL)
+_CONVERTED = "or add dataset_kwargs: {revision: refs/convert/parquet}, the Hub's own conversion, if it has one"
+
+
+class UnreachableDataset(DataError):
+    """A dataset that is neither in the folder of copies nor in the cache, while the network is off or down."""
+
+
+def offline_variable() -> str:
+    """The variable that tells the Hub's client not to use the network; empty if none does."""
+    return next((name for name in OFFLINE if os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE")), "")
+
+
+def load_error(dataset: str, config: str | None, where: str, task: str, error: BaseException) -> DataError:
+    """The error to raise for a dataset that cannot be loaded.
+
+    Args:
+        dataset: hub id, or name of a builder.
+        config: its configuration.
+        where: the task file, for the message.
+        task: the task, for the command that fetches its data.
+        error: the error of another library.
+    """
+    names = {type(cause).__name__ for cause in _causes(error)}
+    title = f'dataset "{dataset}"' + (f" ({config})" if config else "")
+    if names & {"OfflineModeIsEnabled"} or (offline_variable() and _is_of_network(error)):
+        return UnreachableDataset(_offline_fault(title, where, task))
+    told = _known_fault(dataset, title, where, error, names)
+    if told is not None:
+        return DataError(told)
+    if _is_of_network(error):
+        reason = plain_reason(next(cause for cause in _causes(error) if _is_of_network(cause)))
+        expected = f"a connection to {os.environ.get('HF_ENDPOINT') or 'https://huggingface.co'}"
+        advice = f"Check the network, proxy and HF_ENDPOINT. Without network: {get_command(task)}"
+        found = f"{title} could not be fetched: no network ({type(error).__name__}: {reason})"
+        return UnreachableDataset(Fault(where, found, expected, advice))
+    reason = plain_reason(error, lines=20)
+    return DataError(
+        Fault(
+            where,
+            f"{title} could not be loaded: {type(error).__name__}: {reason}",
+            "a dataset of the Hub, a local folder or data_files",
+            "Check the id and the network (HF_ENDPOINT, HF_HOME), or name local files in dataset_kwargs.data_files",
+        )
+    )
+
+
+def get_command(task: str) -> str:
+    """Advice to fetch data on another machine."""
+    named = task or "TASK"
+    return f"on a machine with network, run: assay data get --tasks {named} --to DIR; copy DIR here and add --data DIR"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and what led to it."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def _is_of_network(error: BaseException) -> bool:
+    kinds = {"ConnectError", "ConnectTimeout", "ReadTimeout", "TimeoutException", "NewConnectionError", "MaxRetryError"}
+    return any(isinstance(cause, ConnectionError) or type(cause).__name__ in kinds for cause in _causes(error))
+
+
+def _offline_fault(title: str, where: str, task: str) -> Fault:
+    found = f"{title} is not on this machine, and {offline_variable() or 'its setting'} forbids the network"
+    advice = get_command(task)
+    return Fault(where, found, "a copy (--data DIR, ASSAY_DATA) or the Hub's cache", advice[0].upper() + advice[1:])
+
+
+def _known_fault(dataset: str, title: str, where: str, error: BaseException, names: set[str]) -> Fault | None:
+    """The fault of an error whose cause and remedy are known."""
+    text = " ".join(str(cause) for cause in _causes(error))
+    if "scripts are no longer supported" in text:
+        return script_fault(dataset, where)
+    if any(isinstance(cause, OSError) and cause.errno in _SPACE for cause in _causes(error)) or "disk space" in text:
+        return Fault(where, f"{title} does not fit: no space left on the disk", "", "Make room, or move HF_HOME")
+    configs = _CONFIGS.search(text) or re.search(
+        r"Config name is missing.*?\[(?P<known>.*?)\]", text.replace("\n", " ")
+    )
+    if configs is not None:
+        return _config_fault(dataset, where, configs.groupdict())
+    if "GatedRepoError" in names or "gated dataset" in text:
+        return _gated_fault(dataset, where)
+    if "RevisionNotFoundError" in names:
+        found = f"{title} has no such revision: {plain_reason(error)}"
+        return Fault(where, found, "a branch, tag or commit", "Correct dataset_kwargs.revision")
+    if names & {"RepositoryNotFoundError", "DatasetNotFoundError", "HFValidationError", "HfUriError"}:
+        return _missing_fault(dataset, where)
+    if names & {"DataFilesNotFoundError", "EmptyDatasetError"}:
+        found = f"{title} is on the Hub but has no data files that can be read"
+        return Fault(where, found, "parquet, JSON, CSV or text files", f"Look at {_page(dataset)}; {_CONVERTED}")
+    return None
+
+
+def _page(dataset: str) -> str:
+    return f"{os.environ.get('HF_ENDPOINT') or 'https://huggingface.co'}/datasets/{dataset}"
+
+
+def script_fault(dataset: str, where: str) -> Fault:
+    """The fault of a dataset that only a loading script can read."""
+    found = f'dataset "{dataset}" has only a loading script, which the datasets package no longer runs'
+    other = SCRIPT_REPLACEMENTS.get(dataset)
+    if other:
+        return Fault(where, found, f"dataset_path: {other}", f"Name that in the task file, {_CONVERTED}")
+    return Fault(where, found, "a dataset in parquet, JSON or CSV", f"Look for a copy on the Hub, {_CONVERTED}")
+
+
+def _config_fault(dataset: str, where: str, found: dict[str, str]) -> Fault:
+    known = [name.strip(" '\"") for name in found["known"].split(",")]
+    name = found.get("name")
+    text = "needs a configuration" if name is None else f'has no configuration "{name}"{did_you_mean(name, known)}'
+    shown = ", ".join(known[:20]) + (f" and {len(known) - 20} more" if len(known) > 20 else "")
+    return Fault(where, f'dataset "{dataset}" {text}', f"one of: {shown}", "Correct dataset_name in the task file")
+
+
+def _gated_fault(dataset: str, where: str) -> Fault:
+    has_token = any(os.environ.get(name) for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"))
+    found = f'dataset "{dataset}" is gated: its owner grants access on request'
+    found += ", and the token in HF_TOKEN has none yet" if has_token else ", and no token is set"
+    advice = f"Ask for access at {_page(dataset)}, then set HF_TOKEN to a token with read access"
+    return Fault(where, found, "a token of an account that has access", advice)
+
+
+def _missing_fault(dataset: str, where: str) -> Fault:
+    present = RENAMED.get(dataset)
+    if present is not None:
+        found = f'dataset "{dataset}" was renamed'
+        return Fault(where, found, f"dataset_path: {present}", "Name that in the task file")
+    if "/" not in dataset:
+        return Fault(where, f'dataset "{dataset}" names no owner', "OWNER/NAME", "Write the full id of the Hub")
+    found = f'dataset "{dataset}" is not on the Hub, or is private'
+    advice = f"Check the id at {_page(dataset)}; for a private one set HF_TOKEN"
+    other = SCRIPT_REPLACEMENTS.get(dataset)
+    return Fault(where, found, f"dataset_path: {other}" if other else "the id of a public dataset", advice)
