@@ -68,11 +68,14 @@ _METRIC_NAMES = (
     "greedy_choice",
     "likelihood",
     "log_loss",
+    "mc2",
     "mcc",
+    "mrr",
     "nats_per_token",
     "perplexity",
     "position_bias",
     "positions",
+    "r@2",
     "rotation_agreement",
     "rotation_all",
     "rotation_vote",
@@ -89,6 +92,7 @@ _METRIC_NAMES = (
 )
 _OTHER_ATTRIBUTES = {
     "chrf++": "chrf_plus_plus",
+    "r@2": "recall_at_2",
     **dict(zip(DRAW_METRICS, ("pass_at_k", "pass_hat_k", "majority_at_k", "mean_at_k", "g_pass_at_k"), strict=True)),
 }
 
