@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from assay.core.protocols import Task
 from assay.testing import check_benchmarks
-
-import pytest
 from tests.library.conftest import MiniatureRows, family_names, tasks_of
 
 

@@ -1,4 +1,4 @@
-"""`assay check`: validates task files without their data; with --contract, tasks with their data and without a model."""
+"""`assay check`: validates task files without data; with --contract, tasks with data and without a model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def _check_contract(line: CommandLine) -> int:
     show = sys.stderr.isatty() and options.format == "text"
     names = [name for path in options.paths for name in path.split(",")]
     checked = check_benchmarks(
-        names, variants=not options.own_only, progress=_show_name if show else None, **{**settings, "limit": options.rows}
+        names,
+        variants=not options.own_only,
+        progress=_show_name if show else None,
+        **{**settings, "limit": options.rows},
     )
     show_checked_tasks(checked, options.format)
     return 2 if any(finding.is_fault for task in checked for finding in task.findings) else 0

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from assay.api import evaluate
 from assay.core.errors import AssayError
 from assay.core.metric_names import family_of
 from assay.core.protocols import Task
@@ -20,9 +19,14 @@ from assay.core.requests import REQUEST_KINDS, Instance
 from assay.core.responses import Output
 from assay.core.results import TaskResult
 from assay.core.scores import MetricResult
+from assay.options.specification import make_spec
 from assay.run.build import has_invalid_gold
+from assay.run.events import ignore
+from assay.run.session import Session, run
 from assay.scoring.document_scorer import DocumentScorer, document_scorer
+from assay.store.store import open_store
 from assay.tasks.head_requests import HeadTask
+from assay.tasks.selection import Selection
 from assay.testing.benchmark_metrics import best_value, is_best, is_registered
 from assay.testing.benchmark_values import FindingList
 from assay.testing.oracles import (
@@ -41,6 +45,7 @@ from assay.testing.prompt_checks import AskedDocument
 
 # Metrics that are 1 for a document whose predicted choice is right.
 _HITS = ("acc", "exact_match")
+_CORRELATIONS = ("mcc", "cohen_kappa", "pearson", "spearman")
 # Standard errors by which a rate may differ from its expectation.
 _STANDARD_ERRORS = 4.0
 _LEAST_TOLERANCE = 0.006
@@ -133,7 +138,9 @@ def _scores(tasks: Sequence[AskedTask], name: str, reply: _Reply) -> dict[str, T
     found: dict[str, TaskResult] = {}
     waiting = [(task, answers) for task in tasks if (answers := _answers(task, reply)) is not None]
     while waiting:
-        batch, table, later = [], dict[bytes, Output](), []
+        batch: list[AskedTask] = []
+        table: Answers = {}
+        later: list[tuple[AskedTask, Answers]] = []
         for task, answers in waiting:
             if batch and not _goes_with(batch[0], task, table, answers):
                 later.append((task, answers))
@@ -159,7 +166,7 @@ def _answers(task: AskedTask, reply: _Reply) -> Answers | None:
 
 def _goes_with(first: AskedTask, task: AskedTask, table: Answers, answers: Answers) -> bool:
     """Whether a task can be answered by the model of a batch: the same kind of model, and no other answers."""
-    if first.head or task.head:
+    if (first.head, _labels(first)) != (task.head, _labels(task)):
         return False
     return all(table.get(key, output) == output for key, output in answers.items())
 
@@ -180,13 +187,20 @@ def _evaluated(tasks: Sequence[AskedTask], name: str, answers: Answers) -> dict[
 
 def _run(tasks: Sequence[AskedTask], name: str, answers: Answers) -> dict[str, TaskResult]:
     head = tasks[0].head
-    labels = tasks[0].task.labels if isinstance(tasks[0].task, HeadTask) else ()
-    model = oracle(name, answers, (head,) if head else REQUEST_KINDS, labels)
+    model = oracle(name, answers, (head,) if head else REQUEST_KINDS, _labels(tasks[0]))
     wanted = [_given_task(task) for task in tasks]
     samples = {task.task.card.base: tuple(item.document.id for item in task.documents) for task in tasks}
-    result = evaluate(model, wanted, store=":memory:", samples=samples, bootstrap_iters=0, confirm_run_unsafe_code=True)
-    by_name = {task.name: task for task in result.tasks}
-    return {task.name: by_name[task.task.card.name] for task in tasks}
+    spec = make_spec("none", (), samples=samples, bootstrap_iters=0, confirm_run_unsafe_code=True)
+    with open_store(":memory:") as store:
+        # The tasks are at hand, so that nothing is looked up; everything else is a run as any other.
+        session = Session(spec, store, ignore, select=lambda spec, given: Selection(tuple(wanted), ()))
+        result = run(session, wanted, model)
+    return {task.name: found for task, found in zip(tasks, result.tasks, strict=True)}
+
+
+def _labels(task: AskedTask) -> tuple[str, ...]:
+    """The classes of a task that a head answers."""
+    return task.task.labels if isinstance(task.task, HeadTask) else ()
 
 
 def _given_task(task: AskedTask) -> Task:
@@ -271,7 +285,8 @@ def _check_perfect(task: AskedTask, right: Mapping[str, TaskResult]) -> None:
 
 def _check_corrupted(task: AskedTask, right: Mapping[str, TaskResult], wrong: TaskResult | None) -> None:
     """Wrong answers score worse."""
-    if not right or wrong is None or all(wrong_choice(item.instance) is None for item in _chosen(task)) and _chosen(task):
+    chosen = _chosen(task)
+    if not right or wrong is None or (chosen and all(wrong_choice(item.instance) is None for item in chosen)):
         return
     if wrong.problem is not None:
         task.findings.add("corrupted", f"wrong answers cannot be scored: {wrong.problem.text}")
@@ -315,14 +330,16 @@ def _check_chance(task: AskedTask, random: TaskResult | None, wrong: TaskResult 
         return
     expected = _share_of_right(task) if counts_hits else None
     if stated is not None and expected is not None and is_own_form:
-        _compare(task, "chance", "the card states a chance of", stated, "the rows have", expected, _row_spread(task))
+        _compare(task, "chance", stated, expected, _row_spread(task))
         _check_majority(task)
     level = expected if expected is not None else stated
     metric = task.quoted(random)
     if level is None or metric is None or metric.estimate.value is None:
         return
     size = len(task.documents)
-    tolerance = _STANDARD_ERRORS * math.sqrt(max(level * (1 - level), 0.01) / size) + 1 / size
+    # Correlations of independent values have a variance of 1 / n, rates one of p (1 - p) / n.
+    variance = 1.0 if family_of(task.primary) in _CORRELATIONS else max(level * (1 - level), 0.01)
+    tolerance = _STANDARD_ERRORS * math.sqrt(variance / size) + 1 / size
     task.findings.done.add("chance")
     if abs(metric.estimate.value - level) > tolerance:
         found = f"random answers score {_shown(metric)} {_number(metric.estimate.value)}"
@@ -364,14 +381,15 @@ def _check_majority(task: AskedTask) -> None:
     error = math.sqrt(stated * (1 - stated) / size)
     # The largest of several shares of a small sample is above its expectation.
     slack = error * len(set(golds)) / 2 if size < 100 else 0.0
-    _compare(task, "majority", "the card states a majority of", stated, "the rows have", share, error + slack)
+    _compare(task, "majority", stated, share, error + slack)
 
 
-def _compare(task: AskedTask, check: str, stated_as: str, stated: float, found_as: str, found: float, error: float) -> None:
+def _compare(task: AskedTask, check: str, stated: float, found: float, error: float) -> None:
+    """A rate that the card states, and that of the rows with its standard error."""
     task.findings.done.add(check)
     tolerance = _LEAST_TOLERANCE + _STANDARD_ERRORS * error
     if abs(stated - found) > tolerance:
-        message = f"{stated_as} {stated:g}, {found_as} {found:.4f} (tolerance {tolerance:.3f})"
+        message = f"the card states a {check} of {stated:g}, the rows have {found:.4f} (tolerance {tolerance:.3f})"
         task.findings.add(check, message)
 
 

@@ -109,7 +109,8 @@ class FindingList:
 
     def add(self, check: str, message: str) -> None:
         """A finding about the task as a whole."""
-        self.found.append(Finding(self.task, check, message, 0, self.total, None, self.allowed.get(check, "")))
+        reason = self.allowed.get(check, "")
+        self.found.append(Finding(self.task, check, message, total=self.total, allowed=reason))
 
     def add_documents(self, check: str, message: str, documents: Sequence[int], strict: bool = False) -> None:
         """A finding about some documents; nothing if there are none.
@@ -123,6 +124,15 @@ class FindingList:
         if not documents:
             return
         is_remark = not strict and len(documents) <= MOST_ODD_DOCUMENTS * self.total
-        reason = self.allowed.get(check, "")
-        count, first = len(documents), documents[0]
-        self.found.append(Finding(self.task, check, message, count, self.total, first, reason, is_remark))
+        self.found.append(
+            Finding(
+                task=self.task,
+                check=check,
+                message=message,
+                documents=len(documents),
+                total=self.total,
+                example=documents[0],
+                allowed=self.allowed.get(check, ""),
+                is_remark=is_remark,
+            )
+        )

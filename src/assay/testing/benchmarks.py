@@ -8,7 +8,8 @@ same for every style and every kind of head that the task's format allows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import AssayError, UserError
@@ -18,7 +19,8 @@ from assay.core.requests import HEAD_KINDS
 from assay.core.specs import RunSpec
 from assay.options.specification import Tasks, make_spec, split_tasks, with_settings
 from assay.run.build import has_invalid_gold, selected_documents
-from assay.run.resolve import known_names, open_catalog, select_for_run
+from assay.run.resolve import known_names, open_catalog, resolve_tasks, with_metrics
+from assay.tasks.catalog import Catalog
 from assay.tasks.head_requests import as_head_task
 from assay.testing.answer_checks import AskedTask, check_answers
 from assay.testing.benchmark_values import CheckedTask, Finding, FindingList
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
     from assay.options.table import Settings
 
 _CHOICE_STYLES = ("letters", "cloze", "hybrid", "generate", "t5", "metaicl")
-# Tasks whose answers are checked together; more would hold more documents in memory.
-_AT_ONCE = 40
+# Documents whose answers are checked together; more would take more memory.
+_AT_ONCE = 4000
 
 Progress = Callable[[str], None]
 
@@ -80,7 +82,7 @@ def check_benchmarks(
         for asked in contract.forms(task, wanted, checked):
             waiting.append(asked)
             checked[asked.name] = contract.outcome(asked)  # keeps the order of the report
-        if len(waiting) >= _AT_ONCE:
+        if sum(len(asked.documents) for asked in waiting) >= _AT_ONCE:
             contract.finish(waiting, checked)
     contract.finish(waiting, checked)
     return list(checked.values())
@@ -94,11 +96,15 @@ class _Contract:
     allowed: dict[str, str]
     variants: bool
     progress: Progress
-    known: dict[str, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def spec(self) -> RunSpec:
         return make_spec("none", (), **self.settings)
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The known names; read once for all tasks and styles."""
+        return open_catalog(self.spec.include_path)
 
     def resolved(self, wanted: Sequence[str | Task], checked: dict[str, CheckedTask]) -> Iterator[Task]:
         """The tasks behind the names; one that cannot be resolved is a finding."""
@@ -111,11 +117,10 @@ class _Contract:
 
     def select(self, item: str | Task) -> Sequence[Task]:
         names = [item] if isinstance(item, str) else []
-        return select_for_run(make_spec("none", names, **self.settings), [item]).tasks
+        spec = make_spec("none", names, **self.settings)
+        return with_metrics(resolve_tasks(spec, [item], self.catalog), spec.options).tasks
 
-    def forms(
-        self, task: Task, wanted: Sequence[str | Task], checked: dict[str, CheckedTask]
-    ) -> Iterator[AskedTask]:
+    def forms(self, task: Task, wanted: Sequence[str | Task], checked: dict[str, CheckedTask]) -> Iterator[AskedTask]:
         """The task as it is, in every style, and for every kind of head that its format allows."""
         self.progress(task.card.name)
         own = self.asked(task, task.card.name)
@@ -152,14 +157,9 @@ class _Contract:
 
     def written_name(self, task: Task, wanted: Sequence[str | Task]) -> str | None:
         """The name by which a style of the task can be asked for; None for task objects."""
-        if task.card.name in self.catalog_names():
+        if task.card.name in self.catalog.entries:
             return task.card.name
         return next((item for item in wanted if isinstance(item, str) and item.endswith((".yaml", ".yml"))), None)
-
-    def catalog_names(self) -> Any:
-        if "catalog" not in self.known:
-            self.known["catalog"] = open_catalog(self.spec.include_path).entries
-        return self.known["catalog"]
 
     def allowances(self, task: Task) -> dict[str, str]:
         """Check → reason for which the card, or the call, allows its findings."""
@@ -180,9 +180,7 @@ class _Contract:
         for document in documents:
             try:
                 built.append(
-                    AskedDocument(
-                        document, task.build(document), _question(task, document), _examples(task, document)
-                    )
+                    AskedDocument(document, task.build(document), _question(task, document), _examples(task, document))
                 )
             except Exception as error:  # templates and code of tasks may raise anything
                 failed.append((document.id, error))

@@ -1,6 +1,6 @@
 """Models that know a task's right answers: they answer every request rightly, wrongly, or as a random choice would.
 
-In: a document as asked. Out: an answer to each of its requests, and a model that gives these answers in an ordinary run.
+In: a document as asked. Out: an answer to each of its requests, and a model that gives them in an ordinary run.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ Answers = dict[bytes, Output]
 
 def right_choices(instance: Instance) -> frozenset[int]:
     """The indices of the right choices; empty if there are no choices, or no right one among them."""
-    return frozenset(
-        gold for gold in instance.gold_indices if type(gold) is int and 0 <= gold < len(instance.choices)
-    )
+    return frozenset(gold for gold in instance.gold_indices if type(gold) is int and 0 <= gold < len(instance.choices))
 
 
 def wrong_choice(instance: Instance) -> int | None:
@@ -53,7 +51,7 @@ def wrong_choice(instance: Instance) -> int | None:
 
 def random_choice(instance: Instance, seed: int = 0) -> int:
     """A choice drawn uniformly, by document and seed."""
-    digest = sha256(f"{seed}/{instance.task}/{instance.document_id}".encode()).digest()
+    digest = sha256(f"{seed}/{instance.document_id}".encode()).digest()
     return int.from_bytes(digest[:8], "big") % len(instance.choices)
 
 
@@ -106,7 +104,7 @@ def _free_output(request: Request, text: str, is_right: bool) -> Output:
         return Text(cut_at_stop(text, stop), token_count=len(text.split()))
     if isinstance(request, (Classification, ChoiceSelection)):
         raise AssertionError("a head's request has choices")
-    scored = getattr(request, "continuation", None) or getattr(request, "text", "")
+    scored = str(getattr(request, "continuation", None) or getattr(request, "text", ""))
     words = max(len(scored.split()), 1)
     return Logprob(0.0 if is_right else -50.0 * words, words, is_right)
 

@@ -46,14 +46,14 @@ def _one(kind: Any, value: Any, answers: Mapping[int, str]) -> str:
     if kind is codes.LITERAL:
         return chr(value)
     if kind is codes.NOT_LITERAL:
-        return next(letter for letter in _LETTERS if ord(letter) != value)
+        return next(letter for letter in _LETTERS if ord(letter) != int(value))
     if kind is codes.ANY:
         return "."
     if kind is codes.IN:
         return _member(value)
     if kind in (codes.MAX_REPEAT, codes.MIN_REPEAT):
         least, _, inner = value
-        return _written(inner, answers) * least
+        return _written(inner, answers) * int(least)
     if kind is codes.SUBPATTERN:
         group, _, _, inner = value
         return answers[group] if group in answers else _written(inner, answers)

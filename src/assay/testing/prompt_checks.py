@@ -130,16 +130,17 @@ def _space_fault(item: AskedDocument) -> str:
         if not isinstance(request, (Loglikelihood, Generation)):
             continue
         prompt, text = prompt_text(request), _asked_text(request)
-        if prompt != prompt.rstrip(" \t"):
+        if prompt != prompt.rstrip(" \t") and not item.is_own(prompt[-_AROUND:]):
             return f"the prompt ends with white space: {prompt[-_QUOTED:]!r}"
-        if text != text.rstrip() and isinstance(request, Loglikelihood):
+        if text != text.rstrip() and isinstance(request, Loglikelihood) and not item.is_own(text[-_AROUND:]):
             return f"the scored text ends with white space: {request.continuation[-_QUOTED:]!r}"
-        if prompt != prompt.lstrip():
+        if prompt != prompt.lstrip() and not item.is_own(prompt[:_AROUND]):
             return f"the prompt begins with white space: {prompt[:_QUOTED]!r}"
         for odd in _ODD_SPACE.finditer(text):
-            near = text[max(odd.start() - _AROUND, 0) : odd.end() + _AROUND]
-            if not item.is_own(text[max(odd.start() - 1, 0) : odd.end() + 1]) and not item.is_own(near):
-                return f"doubled white space: {near!r}"
+            before, after = max(odd.start() - _AROUND, 0), odd.end() + _AROUND
+            # White space at the end or at the beginning of a field is the document's own, if nothing is added to it.
+            if not item.is_own(text[before : odd.end()]) and not item.is_own(text[odd.start() : after]):
+                return f"doubled white space: {text[before:after]!r}"
     return ""
 
 
