@@ -21,6 +21,8 @@ from assay.core.version import __version__
 from assay.run.build import BuiltTask
 from assay.scoring.registry import FILTERS, METRICS
 
+_RECORDED_FACTS = ("primary", "chance", "majority", "rows", "references")
+
 
 def make_manifest(spec: RunSpec, fingerprint: Fingerprint, built: Sequence[BuiltTask]) -> dict[str, Any]:
     """The manifest of a run."""
@@ -64,6 +66,7 @@ def _task(built: BuiltTask, spec: RunSpec) -> dict[str, Any]:
         "targets_fingerprint": digest_all(map(right_answer, built.instances)),
         **_data(built),
         "config": redacted(card.config),
+        **_recorded_facts(card.facts),
         "scoring": redacted(described_scoring(built.task.scoring)),
     }
 
@@ -72,6 +75,12 @@ def _data(built: BuiltTask) -> dict[str, Any]:
     """Where the rows came from, if from the Hub or a copy of it, and the size of every split that was read."""
     read = built.task.data_read() if isinstance(built.task, ReadsDataset) else None
     return {} if read is None or not read.origin else {"data": redacted({**read.origin, "rows": dict(read.sizes)})}
+
+
+def _recorded_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a task's card that reports of the run need, as it was then; empty for a task without a card."""
+    kept = {key: facts[key] for key in _RECORDED_FACTS if key in facts}
+    return {"card": redacted(kept)} if kept else {}
 
 
 def right_answer(instance: Instance) -> Any:

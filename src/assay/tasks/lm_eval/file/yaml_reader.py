@@ -22,6 +22,9 @@ from assay.tasks.lm_eval.file.yaml_errors import syntax_fault, value_faults
 
 KeyPath = tuple[Any, ...]
 
+# The key of facts, the only mapping whose keys are merged with those of an included file.
+CARD = "card"
+
 # Maximum keys and items of one file. With aliases of aliases, a short file can expand to any number of them.
 MAX_KEY_PATHS = 200_000
 # Maximum bytes of one file. The largest in lm-eval's tree has 62,570; data belongs in separate files.
@@ -318,7 +321,10 @@ def _key(node: yaml.Node, loader: _Loader) -> Any:
 
 
 def read_task_file(path: Path) -> TaskFile:
-    """A task file with its includes. Merging is shallow: the file's own keys win, then later includes."""
+    """A task file with its includes. Merging is shallow: the file's own keys win, then later includes.
+
+    Only the keys of a card are merged one by one.
+    """
     return _read(path, (), str(path), {})
 
 
@@ -423,6 +429,9 @@ _BY_NAME = "configurations"
 def merged_keys(data: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Top-level keys of an included file with those of the file itself, which win."""
     merged = {**data, **new}
+    card = merged_card(data.get(CARD), new.get(CARD))
+    if card is not None:
+        merged[CARD] = card
     base, own = data.get(_BY_NAME), new.get(_BY_NAME)
     if isinstance(base, dict) and isinstance(own, dict):
         merged[_BY_NAME] = {
@@ -440,17 +449,26 @@ def _merged_entry(base: Any, own: Any) -> Any:
 
 
 def _kept_entries(data: Mapping[str, Any], new: Mapping[str, Any]) -> set[KeyPath]:
-    """Key paths of included configurations, or of their keys, that the file itself does not replace."""
+    """Key paths of an included card and configurations, or of their keys, that the file itself does not replace."""
+    kept: set[KeyPath] = set()
+    card, own_card = data.get(CARD), new.get(CARD)
+    if isinstance(card, dict) and isinstance(own_card, dict):
+        kept |= {(CARD, key) for key in card if key not in own_card}
     base, own = data.get(_BY_NAME), new.get(_BY_NAME)
     if not isinstance(base, dict) or not isinstance(own, dict):
-        return set()
-    kept: set[KeyPath] = {(_BY_NAME,)}
+        return kept
+    kept.add((_BY_NAME,))
     for name, entry in base.items():
         if name not in own or own[name] is None:
             kept.add((_BY_NAME, name))
         elif isinstance(entry, dict) and isinstance(own[name], dict):
             kept |= {(_BY_NAME, name, key) for key in entry if key not in own[name]}
     return kept
+
+
+def merged_card(base: Any, own: Any) -> dict[str, Any] | None:
+    """The facts of two cards, where the second takes precedence; None if there are not two."""
+    return {**base, **own} if isinstance(base, dict) and isinstance(own, dict) else None
 
 
 class TopLevelKeyReader:
