@@ -6,8 +6,9 @@ Template text comes from task files only; data is passed as variables and never 
 from __future__ import annotations
 
 import ast
+import random
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -45,6 +46,22 @@ def _regex_replace(context: Context, text: str, pattern: str, replacement: str, 
         return new
 
     return re.sub(pattern, counted, text, count=count)
+
+
+def _shuffled(values: Iterable[Any], seed: Any) -> list[Any]:
+    """A list in an order that depends on the seed only: that of Python's `Random(seed).shuffle`.
+
+    Benchmarks that shuffle the parts of a row by one of its texts define their prompts by this order.
+    """
+    found = list(values)
+    random.Random(seed if isinstance(seed, int) else str(seed)).shuffle(found)
+    return found
+
+
+@pass_context
+def _column(context: Context, name: str) -> Any:
+    """The value of a column whose name is not a Jinja name, such as `Tweet text`."""
+    return context.resolve(name)
 
 
 class _Environment(GuardedEnvironment):
@@ -89,6 +106,8 @@ def make_environment() -> GuardedEnvironment:
     """A sandbox for templates, to which a dialect may add filters and names."""
     environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_finalized)
     environment.filters["regex_replace"] = _regex_replace
+    environment.filters["shuffled"] = _shuffled
+    environment.globals["column"] = _column
     return environment
 
 
