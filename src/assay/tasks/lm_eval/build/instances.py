@@ -401,7 +401,8 @@ def _choice_index(gold: Any, choices: tuple[str, ...]) -> int:
         return choices.index(gold) if gold in choices else INVALID_GOLD
     if isinstance(gold, float) and gold.is_integer():
         gold = int(gold)
-    return int(gold) if isinstance(gold, int) and gold < len(choices) else INVALID_GOLD
+    # Task code may return numpy's whole numbers, which are no `int`; lm-eval compares them like one.
+    return int(gold) if hasattr(gold, "__index__") and int(gold) < len(choices) else INVALID_GOLD
 
 
 def _draw(request: Request, index: int) -> Request:
