@@ -66,8 +66,10 @@ def _shuffled(values: Iterable[Any], seed: Any) -> list[Any]:
 
 @pass_context
 def _column(context: Context, name: str) -> Any:
-    """The value of a column whose name is not a Jinja name, such as `Tweet text`."""
-    return context.resolve(name)
+    """A column whose name is not a name in Jinja, such as one with blanks."""
+    if name not in context:
+        raise UndefinedError(f"{name!r} is undefined")
+    return context[name]
 
 
 class _Environment(GuardedEnvironment):
@@ -111,7 +113,9 @@ def _finalized(value: Any) -> Any:
 def make_environment() -> GuardedEnvironment:
     """A sandbox for templates, to which a dialect may add filters and names."""
     environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_finalized)
-    environment.filters.update(regex_replace=_regex_replace, literal=_literal, shuffled=_shuffled)
+    environment.filters["regex_replace"] = _regex_replace
+    environment.filters["shuffled"] = _shuffled
+    environment.filters["literal"] = _literal
     environment.globals["column"] = _column
     return environment
 
