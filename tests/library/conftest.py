@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assay.core.protocols import Task
+from assay.data.local_copy import DEFAULT, config_folder_name
 from assay.options.specification import make_spec
 from assay.run.resolve import open_catalog, select_for_run
 from assay.tasks.catalog import LIBRARY
@@ -56,16 +57,19 @@ class MiniatureRows:
         """Puts the datasets of tasks into the folder."""
         for task in tasks:
             config: Any = task.card.config
-            path = str(config["dataset_path"])
+            path, options = str(config["dataset_path"]), config.get("dataset_kwargs") or {}
             if "/" in path:
-                self._add(path, config.get("dataset_name"))
-            for address in _addresses(config.get("dataset_kwargs") or {}):
-                self._add("/".join(address.split("/")[3:5]), None)
+                self._add(path, config.get("dataset_name"), options)
+            for address in _addresses(options):
+                self._add("/".join(address.split("/")[3:5]), None, {})
 
-    def _add(self, dataset: str, config: str | None) -> None:
+    def _add(self, dataset: str, config: str | None, options: Mapping[str, Any]) -> None:
         base, own = ROWS / dataset, self.folder / dataset
+        if options.get("data_dir"):
+            _copy(base / str(options["data_dir"]), own / config_folder_name(config or DEFAULT, options))
+            return
         for folder in base.iterdir() if base.is_dir() else ():
-            _copy(folder, own / ((config or "default") if folder.name == ANY else folder.name))
+            _copy(folder, own / ((config or DEFAULT) if folder.name == ANY else folder.name))
 
 
 def _addresses(value: Any) -> Iterator[str]:

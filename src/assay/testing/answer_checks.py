@@ -111,6 +111,7 @@ def check_answers(tasks: Sequence[AskedTask]) -> None:
     """Right, wrong and random answers to tasks; tasks that do not build, or have no valid label, are left out."""
     ready = [task for task in tasks if _is_ready(task)]
     right = _right_scores(ready)
+    ready = [task for task in ready if not any("cannot be scored" in item.message for item in task.findings.found)]
     wrong = _scores(ready, "wrong", _wrong)
     chosen = [task for task in ready if _has_random_answers(task)]
     random = _scores(chosen, "random", _random)
@@ -242,8 +243,15 @@ def _reads_alike(task: AskedTask, texts: Mapping[int, Mapping[str, str]], place:
 def _right_texts(task: AskedTask) -> dict[int, dict[str, str]]:
     """Document → pipeline → a right answer as text, for documents without choices."""
     free = [item for item in task.documents if not right_choices(item.instance)]
-    scoring = task.task.scoring
-    return {item.document.id: right_text(item.document, item.instance, task.scorer, scoring) for item in free}
+    scoring, found = task.task.scoring, {}
+    for item in free:
+        try:
+            found[item.document.id] = right_text(item.document, item.instance, task.scorer, scoring)
+        except Exception as error:  # filters and metrics of tasks and plugins may raise anything
+            message = f"a right answer cannot be scored: {type(error).__name__}: {error}"
+            task.findings.add_documents("perfect", message, [item.document.id], strict=True)
+            break
+    return found
 
 
 def _wrong(task: AskedTask, item: AskedDocument) -> Sequence[Output] | None:
@@ -251,7 +259,8 @@ def _wrong(task: AskedTask, item: AskedDocument) -> Sequence[Output] | None:
         return certain_answers(item.instance, NONSENSE, is_right=False)
     index = wrong_choice(item.instance)
     # Among right choices only there is no wrong one; such a document stays right.
-    return answers_for_choices(item.instance, right_choices(item.instance) if index is None else frozenset((index,)))
+    right = right_choices(item.instance)
+    return answers_for_choices(item.instance, right if index is None else frozenset((index,)), right)
 
 
 def _random(task: AskedTask, item: AskedDocument) -> Sequence[Output] | None:
@@ -339,6 +348,8 @@ def _check_chance(task: AskedTask, random: TaskResult | None, wrong: TaskResult 
     size = len(task.documents)
     # Correlations of independent values have a variance of 1 / n, rates one of p (1 - p) / n.
     variance = 1.0 if family_of(task.primary) in _CORRELATIONS else max(level * (1 - level), 0.01)
+    # Metrics over groups of rows count the groups.
+    size = min(size, metric.estimate.clusters or size, metric.estimate.n or size)
     tolerance = _STANDARD_ERRORS * math.sqrt(variance / size) + 1 / size
     task.findings.done.add("chance")
     if abs(metric.estimate.value - level) > tolerance:

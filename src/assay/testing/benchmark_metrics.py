@@ -15,6 +15,8 @@ _BEST: Mapping[str, float | None] = {
     **dict.fromkeys(("document_perplexity", "document_perplexity_median"), 1.0),
     **dict.fromkeys(("bleu", "chrf", "chrf++"), 100.0),
     **dict.fromkeys(("auroc", "aurc", "likelihood", "bypass"), None),
+    # Measures of bias have no right answers.
+    **dict.fromkeys(("pct_stereotype", "likelihood_diff", "amb_bias_score", "disamb_bias_score"), None),
 }
 _TOLERANCE = 1e-6
 

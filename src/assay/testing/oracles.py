@@ -22,7 +22,7 @@ from assay.testing.pattern_texts import matching_text
 from assay.testing.scripted import ScriptedModel
 
 # Per character, so that a wrong choice stays unlikely under every normalisation.
-_UNLIKELY = -1000.0
+_UNLIKELY, _LEAST_LIKELY = -1000.0, -3000.0
 # A text that is no answer to any question.
 NONSENSE = "zxqv"
 # Columns that may hold an answer in the form of the benchmark, for tasks that score by code.
@@ -55,25 +55,35 @@ def random_choice(instance: Instance, seed: int = 0) -> int:
     return int.from_bytes(digest[:8], "big") % len(instance.choices)
 
 
-def answers_for_choices(instance: Instance, chosen: frozenset[int]) -> list[Output]:
-    """Answers by which a model is certain of some choices."""
-    return [_choice_output(instance, index, chosen) for index in range(len(instance.requests))]
+def answers_for_choices(
+    instance: Instance, chosen: frozenset[int], last: frozenset[int] = frozenset()
+) -> list[Output]:
+    """Answers by which a model is certain of some choices.
+
+    Args:
+        instance: the document as asked.
+        chosen: the choices that it takes.
+        last: choices that it finds less likely than all others.
+    """
+    return [_choice_output(instance, index, chosen, last) for index in range(len(instance.requests))]
 
 
-def _choice_output(instance: Instance, index: int, chosen: frozenset[int]) -> Output:
+def _choice_output(instance: Instance, index: int, chosen: frozenset[int], last: frozenset[int]) -> Output:
     request = instance.requests[index]
     likely = -math.log(max(len(chosen), 1))
     if isinstance(request, (Classification, ChoiceSelection)):
-        size = len(instance.choices)
-        return LabelScores(tuple(likely if place in chosen else _UNLIKELY for place in range(size)))
+        rest = [_LEAST_LIKELY if place in last else _UNLIKELY for place in range(len(instance.choices))]
+        return LabelScores(tuple(likely if place in chosen else rest[place] for place in range(len(rest))))
     if isinstance(request, Generation):
         return Text(instance.choices[_place(instance, index, min(chosen))])
     if instance.part(index).kind != "choice":
         return Logprob(-1.0, 1, False)
-    is_chosen = _shown_choice(instance, index) in chosen
+    choice = _shown_choice(instance, index)
     text = getattr(request, "continuation", "")
     words = max(len(text.split()), 1)
-    return Logprob(likely if is_chosen else _UNLIKELY * (1 + len(text)), words, is_chosen)
+    if choice in chosen:
+        return Logprob(likely, words, True)
+    return Logprob((_LEAST_LIKELY if choice in last else _UNLIKELY) * (1 + len(text)), words, False)
 
 
 def _block(instance: Instance) -> int:
@@ -103,7 +113,8 @@ def _free_output(request: Request, text: str, is_right: bool) -> Output:
         stop = request.stop if isinstance(request, Generation) else ()
         return Text(cut_at_stop(text, stop), token_count=len(text.split()))
     if isinstance(request, (Classification, ChoiceSelection)):
-        raise AssertionError("a head's request has choices")
+        size = len(request.labels if isinstance(request, Classification) else request.choices)
+        return LabelScores((-math.log(size),) * size)  # no right choice is known
     scored = str(getattr(request, "continuation", None) or getattr(request, "text", ""))
     words = max(len(scored.split()), 1)
     return Logprob(0.0 if is_right else -50.0 * words, words, is_right)

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from assay.core.documents import Document
-from assay.core.formats import LabelledText, Question, SpanQuestion
+from assay.core.formats import LabelledText, MultipleChoice, Question, SpanQuestion
 from assay.core.protocols import FewShotExample
 from assay.core.requests import (
     ChoiceSelection,
@@ -187,8 +187,9 @@ def _own_example(item: AskedDocument) -> str:
 def _check_leak(asked: Sequence[AskedDocument], delimiter: str, findings: FindingList) -> None:
     """Whether the right answer stands in the question of more documents than wrong ones do."""
     given = [(item.document.id, *shares) for item in asked if (shares := _given(item, delimiter)) is not None]
-    if len(given) < 2:
-        return
+    answers = {str(item.instance.gold) for item in asked if not item.instance.choices}
+    if len(given) < 2 or 0 < len(answers) <= len(given) / 2:
+        return  # a few answers that recur are classes, which a question may name
     right = [document for document, is_right, _ in given if is_right]
     excess = len(right) - sum(wrong for _, _, wrong in given)
     if len(right) >= 2 and excess > _MOST_GIVEN * len(given):
@@ -233,6 +234,9 @@ def _question_part(item: AskedDocument, delimiter: str) -> str | None:
     if len(prompts) != 1:
         return None
     prompt = prompts.pop()
+    context = item.question.context if isinstance(item.question, MultipleChoice) else ""
+    # A text to read may hold the right answer word by word.
+    prompt = prompt.replace(context, "") if context else prompt
     return prompt.rsplit(delimiter, 1)[-1] if item.examples else prompt
 
 
