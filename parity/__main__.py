@@ -1,4 +1,4 @@
-"""The command line: python -m parity requests|scores|chat|loading|files|record [options], from the project's root.
+"""The command line: python -m parity requests|scores|chat|library|loading|files|record [options], from the project's root.
 
 Exit codes: 0 nothing differs, 1 something does, 2 user error.
 """
@@ -21,6 +21,7 @@ from parity.files import compare_files, record_files
 from parity.hub import SHARED, served_hub
 from parity.installation import VARIABLE, LmEval, find_lm_eval
 from parity.job import Case, Job
+from parity.library import both_jobs, compare_library, is_equal, library_pairs, outputs_of, print_library, run_library
 from parity.lifetime import alone_in
 from parity.loading import compare_loading
 from parity.recording import record
@@ -34,7 +35,7 @@ CHAT_TASKS = "arc_easy,winogrande,gsm8k,lambada_openai,arc_challenge_chat,mmlu_a
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m parity", description="Compares Assay with lm-eval, document by document.")
-    commands = made.add_subparsers(dest="command", required=True, metavar="requests|scores|chat|loading|files|record")
+    commands = made.add_subparsers(dest="command", required=True, metavar="requests|scores|chat|library|loading|files|record")
     requests = commands.add_parser("requests", help="compare requests: prompts, continuations, settings, targets")
     _add_common(requests, shots="0,3")
     chat = commands.add_parser("chat", help="compare requests with a chat template and a system instruction")
@@ -47,6 +48,9 @@ def parser() -> argparse.ArgumentParser:
         "--max-gen-toks", type=int, metavar="N", help="with --model: generate N tokens, not the task's own number"
     )
     scores.add_argument("--bootstrap-iters", type=int, default=1000, help="resamples per error (%(default)s)")
+    library = commands.add_parser("library", help="compare the library's tasks with lm-eval's of the same name")
+    _add_common(library, shots="own,3")
+    library.add_argument("--first", action="store_true", help="one task of every file of the library")
     loading = commands.add_parser("loading", help="build lm-eval's whole tree with its code, without data")
     _add_python(loading)
     _add_output(loading)
@@ -184,6 +188,23 @@ def compare(requested: argparse.Namespace) -> bool:
     return is_proven(found)
 
 
+def compare_with_library(requested: argparse.Namespace) -> bool:
+    """The comparison of the library; returns whether nothing differs where the cards say so."""
+    requested.shared = requested.shared.resolve()
+    lm_eval, output = find_lm_eval(requested.lm_eval_python), output_of(requested)
+    names = [] if requested.tasks is None else task_names(requested.tasks, requested.shared)
+    pairs = library_pairs(names, lm_eval, requested.first)
+    jobs = both_jobs(pairs, cases_of("library", requested.shots), requested.docs, lm_eval)
+    outputs = outputs_of(output.folder)
+    with alone_in(output.folder):
+        if not requested.compare_only:
+            with nullcontext(None) if requested.no_hub else served_hub(requested.shared) as hub:
+                run_library(jobs, outputs, lm_eval, hub)
+        found = compare_library(pairs, jobs, outputs)
+    print_library(found, Console() if sys.stdout.isatty() else Console(width=200), requested.all)
+    return is_equal(found)
+
+
 def answer(requested: argparse.Namespace) -> bool:
     """Runs the command; returns whether nothing differs."""
     if requested.command == "record":
@@ -192,6 +213,8 @@ def answer(requested: argparse.Namespace) -> bool:
         return True
     if requested.command == "files":
         return compare_files(requested.lm_eval_python)
+    if requested.command == "library":
+        return compare_with_library(requested)
     if requested.command == "loading":
         return compare_loading(requested.lm_eval_python, output_of(requested), requested.most)
     return compare(requested)

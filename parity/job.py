@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,8 @@ class Job:
             that answers. None for the scripted model and a plain template.
         bootstrap_iters: resamples for standard errors.
         max_tokens: maximum number of tokens that a model with weights generates; None for the task's own.
+        ours: name of a task in lm-eval → name of the task of Assay's library that is compared with it; empty to read
+            lm-eval's own files on both sides.
     """
 
     mode: str
@@ -69,16 +72,21 @@ class Job:
     model: str | None = None
     bootstrap_iters: int = 1000
     max_tokens: int | None = None
+    ours: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def folders(self) -> list[str]:
-        """All folders with task files."""
-        return [*filter(None, [self.tasks_folder]), *self.include_path]
+        """All folders with task files that Assay reads besides its library."""
+        return [*([] if self.ours else filter(None, [self.tasks_folder])), *self.include_path]
+
+    def our_name(self, name: str) -> str:
+        """Assay's name of a task."""
+        return self.ours.get(name, name)
 
     def settings(self) -> str:
         """Digest of everything that determines the reference worker's records of a task, without the tasks' names."""
         here = Path(__file__).parent
-        data: dict[str, Any] = {**asdict(self), "tasks": None, "cases": None}
+        data: dict[str, Any] = {**asdict(self), "tasks": None, "cases": None, "ours": None}
         data["sources"] = [(here / name).read_text(encoding="utf-8") for name in _SOURCES[self.mode]]
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 

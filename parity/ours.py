@@ -160,7 +160,7 @@ def run(job: Job, writer: RecordWriter, maker: Any) -> Iterator[str]:
         for case in cases:
             started = time.monotonic()
             try:
-                found = maker.record(name, case)
+                found = maker.record(job.our_name(name), case)
             except Exception as error:  # any failure of a task is a finding; the others go on
                 found = {"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
             writer.write({"task": name, "case": case.name, "seconds": time.monotonic() - started, **found})

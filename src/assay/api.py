@@ -361,6 +361,7 @@ def check(
     paths: str | Path | Sequence[str | Path],
     *,
     doc: str | Path | None = None,
+    include_path: Sequence[str | Path] = (),
     allow_code: bool | str | Sequence[str] = False,
 ) -> CheckReport:
     """Validates task files without loading data: all faults of all files at once, each with file, line and key.
@@ -368,6 +369,7 @@ def check(
     Args:
         paths: task files, or folders of them.
         doc: data file; names in templates must be columns of its first row. None: columns are not checked.
+        include_path: folders with more task files, to which groups and includes may refer.
         allow_code: whether to also build every task and group, running their Python code; or packages to allow.
     """
     from assay.tasks.file_checks import (  # runs check their own files only
@@ -383,7 +385,7 @@ def check(
         raise ArgumentError(Fault("check()", "names no file", "a task file or a folder of them"))
     found = [Path(path).expanduser() for path in given]
     folders = [str(folder) for folder in folders_of(found)]
-    names, catalog = known_names(), open_catalog(folders)
+    names, catalog = known_names(), open_catalog([*folders, *map(str, include_path)])
     report = check_paths(found, names, columns, catalog)
     if not allow_code:
         return report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from typing import Any
 
@@ -85,6 +86,25 @@ def test_data_that_looks_like_a_template_stays_text() -> None:
 def test_regex_replace_is_a_filter() -> None:
     assert render("{{ a | regex_replace('[0-9]+', '#') }}", {"a": "1 and 22"}, "here") == "# and #"
     assert render("{{ a | regex_replace('[0-9]', '#', 1) }}", {"a": "1 and 2"}, "here") == "# and 2"
+
+
+def test_a_column_may_have_a_name_with_spaces() -> None:
+    assert render("{{ column('Tweet text') }}!", {"Tweet text": "Hello"}, "here") == "Hello!"
+    with pytest.raises(DataError, match="Tweet txt"):
+        render("{{ column('Tweet txt') }}", {"Tweet text": "Hello"}, "here")
+
+
+def test_a_column_named_column_hides_the_function() -> None:
+    assert render("{{ column }}", {"column": 3}, "here") == "3"
+
+
+def test_shuffled_is_the_order_of_pythons_generator() -> None:
+    """Random("a").shuffle([1, 2, 3, 4]), by hand; the row itself is left as it is."""
+    row = {"values": [1, 2, 3, 4], "seed": "a"}
+    expected = list(row["values"])
+    random.Random("a").shuffle(expected)
+    assert render("{{ values | shuffled(seed) }}", row, "here") == str(expected)
+    assert row["values"] == [1, 2, 3, 4]
 
 
 def test_a_bad_pattern_in_regex_replace_is_the_users_error() -> None:

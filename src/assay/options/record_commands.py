@@ -180,7 +180,26 @@ def _plot() -> Command:
 
 def _check() -> Command:
     own = {
-        "paths": Option("task files, or folders of them", TASKS, "PATH", takes=WORDS, is_positional=True),
+        "paths": Option(
+            "task files, or folders of them; with --contract names of tasks, too",
+            TASKS,
+            "PATH",
+            takes=WORDS,
+            is_positional=True,
+        ),
+        "contract": Option(
+            "load the data and check what must hold for the tasks whatever the model: right answers score best, "
+            "prompts give nothing away, …",
+            TASKS,
+            takes=SWITCH,
+        ),
+        "rows": Option(
+            "documents per task (with --contract)", TASKS, "N", read=read_count("--rows", None), initial=200
+        ),
+        "own_only": Option("leave out styles and classifier heads (with --contract)", TASKS, takes=SWITCH),
+        "include_path": setting_options()["include_path"],
+        "data": setting_options()["data"],
+        "num_fewshot": replace(setting_options()["num_fewshot"], group=TASKS),
         "doc": Option(
             "data file: names in templates must be columns of its first row", TASKS, "FILE", "columns are not checked"
         ),
@@ -192,7 +211,8 @@ def _check() -> Command:
         ),
         "format": format_option("text", "json"),
     }
-    return Command("Validates task files without loading data: all faults at once.", own)
+    about = "Validates task files without loading data: all faults at once. With --contract also their data."
+    return Command(about, own)
 
 
 def _data() -> Command:

@@ -7,8 +7,9 @@ only; data is passed as variables and never parsed as a template.
 from __future__ import annotations
 
 import ast
+import random
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -48,6 +49,30 @@ def _regex_replace(context: Context, text: str, pattern: str, replacement: str, 
         return new
 
     return re.sub(pattern, counted, text, count=count)
+
+
+@pass_context
+def _literal(context: Context, text: str) -> Any:
+    """The value of a Python literal in a column, such as a list written as text."""
+    return literal(text, "filter literal")
+
+
+def _shuffled(values: Iterable[Any], seed: Any) -> list[Any]:
+    """A list in an order that depends on the seed only: that of Python's `Random(seed).shuffle`.
+
+    Benchmarks that shuffle the parts of a row by one of its texts define their prompts by this order.
+    """
+    found = list(values)
+    random.Random(seed if isinstance(seed, int) else str(seed)).shuffle(found)
+    return found
+
+
+@pass_context
+def _column(context: Context, name: str) -> Any:
+    """A column whose name is not a name in Jinja, such as one with blanks."""
+    if name not in context:
+        raise UndefinedError(f"{name!r} is undefined")
+    return context[name]
 
 
 class _Environment(GuardedEnvironment):
@@ -92,6 +117,9 @@ def make_environment() -> GuardedEnvironment:
     """A sandbox for templates, to which a dialect may add filters and names."""
     environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_finalized)
     environment.filters["regex_replace"] = _regex_replace
+    environment.filters["shuffled"] = _shuffled
+    environment.filters["literal"] = _literal
+    environment.globals["column"] = _column
     return environment
 
 

@@ -297,7 +297,9 @@ def test_several_right_answers_are_a_fact_of_the_first_document(make_task: Make)
         ({"doc_to_text": "q", "doc_to_target": "q", "gen_prefix": "{{d}}"}, "gen_prefix: 'd' is undefined"),
     ],
 )
-def test_a_field_of_the_wrong_kind_is_reported_with_its_line(make_task: Make, keys: dict[str, Any], message: str) -> None:
+def test_a_field_of_the_wrong_kind_is_reported_with_its_line(
+    make_task: Make, keys: dict[str, Any], message: str
+) -> None:
     with pytest.raises(DataError, match=message) as caught:
         build(make_task([{"q": "a", "n": 3}], **keys))
     assert "toy.yaml:" in str(caught.value)

@@ -12,10 +12,10 @@ from assay.core.errors import DataError, TaskFileError
 from assay.core.formats import LabelledText, MultipleChoice, Question, SpanQuestion, TextToText, as_multiple_choice
 from assay.core.requests import Generation, Instance, Loglikelihood
 from assay.core.specs import TaskOptions
-from assay.tasks.lm_eval.file.yaml_reader import read_task_file
 from assay.tasks.lm_eval.file.schema import KnownNames, column_faults, task_faults
-from assay.tasks.lm_eval.variants.style_variants import in_style, restyle
+from assay.tasks.lm_eval.file.yaml_reader import read_task_file
 from assay.tasks.lm_eval.task import LmEvalTask
+from assay.tasks.lm_eval.variants.style_variants import in_style, restyle
 from assay.tasks.python import Choose, Write, task
 from assay.tasks.styles import find_style
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from assay.core.errors import DataError
-from assay.core.training import TrainingExample
 from assay.core.protocols import ProvidesTrainingExamples
 from assay.core.requests import HEAD_KINDS, ChoiceSelection, Classification, Loglikelihood, SpanExtraction
 from assay.core.specs import ChatSpec, TaskOptions
-from assay.tasks.lm_eval.variants.style_variants import in_style
-from assay.tasks.lm_eval.task import LmEvalTask
+from assay.core.training import TrainingExample
 from assay.tasks.head_requests import as_head_task
+from assay.tasks.lm_eval.task import LmEvalTask
+from assay.tasks.lm_eval.variants.style_variants import in_style
 
 Make = Callable[..., LmEvalTask]
 
@@ -53,7 +53,9 @@ def test_choices_are_learnt_with_the_right_one(make_task: Make) -> None:
     assert isinstance(made, ProvidesTrainingExamples)
     one, three = made.training_examples("training", LANGUAGE)
     prompt = "one\nAnswer:"
-    assert one == TrainingExample((Loglikelihood(prompt, " no"), Loglikelihood(prompt, " yes")), right=1, lengths=(2, 3))
+    assert one == TrainingExample(
+        (Loglikelihood(prompt, " no"), Loglikelihood(prompt, " yes")), right=1, lengths=(2, 3)
+    )
     assert (three.requests[0], three.right) == (Loglikelihood("three\nAnswer:", " no"), 0)
     assert made.notices() == ["toy: training: 1 of 3 documents gives no training example: no right answer is known"]
 
@@ -73,18 +75,24 @@ def test_written_answers_follow_the_delimiter(make_task: Make) -> None:
 
 def test_written_choices_without_a_label_are_left_out(make_task: Make) -> None:
     made = make_task(ROWS, **{**CHOICE, "output_type": "generate_until"})
-    texts = [training_example.requests[0].continuation for training_example in made.training_examples("training", LANGUAGE)]  # type: ignore[union-attr]
+    texts = [
+        training_example.requests[0].continuation for training_example in made.training_examples("training", LANGUAGE)
+    ]  # type: ignore[union-attr]
     assert texts == [" yes", " no"]
 
 
 def test_continuations_are_trained_as_evaluated(make_task: Make) -> None:
     keys = {"output_type": "loglikelihood", "doc_to_text": "{{t}}", "doc_to_target": " x", "training_split": "dev"}
-    assert make_task(ROWS, **keys).training_examples("training", LANGUAGE) == [TrainingExample((Loglikelihood("dev", " x"),))]
+    assert make_task(ROWS, **keys).training_examples("training", LANGUAGE) == [
+        TrainingExample((Loglikelihood("dev", " x"),))
+    ]
 
 
 def test_whole_texts_are_learnt_after_nothing(make_task: Make) -> None:
     keys = {"output_type": "loglikelihood_rolling", "doc_to_text": "", "doc_to_target": "t", "training_split": "dev"}
-    assert make_task(ROWS, **keys).training_examples("training", LANGUAGE) == [TrainingExample((Loglikelihood("", "dev"),))]
+    assert make_task(ROWS, **keys).training_examples("training", LANGUAGE) == [
+        TrainingExample((Loglikelihood("", "dev"),))
+    ]
 
 
 def test_formats_are_written(make_task: Make) -> None:
@@ -122,7 +130,9 @@ def test_heads_learn_spans(make_task: Make) -> None:
     assert who == TrainingExample((SpanExtraction("Who?", "Ann met Ann.", True),), answer="Ann", start=8)
     assert (place.answer, place.start) == ("Bob", 8)
     assert (why.answer, why.start) == ("", 0)
-    assert made.notices() == ["toy: training: 1 of 4 documents gives no training example: the answer does not occur in the context"]
+    assert made.notices() == [
+        "toy: training: 1 of 4 documents gives no training example: the answer does not occur in the context"
+    ]
 
 
 def test_a_span_that_must_be_there_is_not_learnt_from_nothing(make_task: Make) -> None:
@@ -185,7 +195,9 @@ def test_documents_without_any_answer_are_an_error(make_task: Make) -> None:
 
 
 @pytest.mark.parametrize("kinds", [LANGUAGE, HEADS])
-def test_evaluated_documents_equal_training_examples_of_the_same_content(make_task: Make, kinds: frozenset[str]) -> None:
+def test_evaluated_documents_equal_training_examples_of_the_same_content(
+    make_task: Make, kinds: frozenset[str]
+) -> None:
     rows = {**ROWS, "test": [{"t": "three", "label": 0}, {"t": "one", "label": 0}]}
     made = make_task(rows, **CHOICE)
     learnt, evaluated = made.training_examples("training", kinds), made.training_examples("evaluated", kinds)

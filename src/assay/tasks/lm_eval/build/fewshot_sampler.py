@@ -13,15 +13,15 @@ from assay.tasks.fewshot import (
     BALANCED,
     DEFAULT,
     CodeSampler,
-    SamplerSettings,
     FewshotLabel,
     ListedSampler,
     Sampler,
+    SamplerSettings,
     make_sampler,
 )
-from assay.tasks.lm_eval.file.definition import FewshotDefinition, TaskDefinition
 from assay.tasks.lm_eval.build.fields import Row
 from assay.tasks.lm_eval.build.instances import Readers, field_locations
+from assay.tasks.lm_eval.file.definition import FewshotDefinition, TaskDefinition
 
 # Whole texts are scored without examples, whatever the run's settings.
 _NO_EXAMPLES = "loglikelihood_rolling"
@@ -122,7 +122,9 @@ def _shown_labels(definition: TaskDefinition, pool: Sequence[Row], where: str) -
             return None  # without an answer it comes last; its fault is reported if it is shown
 
     if all(label(row) is None for row in pool):
-        found = f"none of the {len(pool)} rows that examples come from has a right answer, which the balanced sampler needs"
+        found = (
+            f"none of the {len(pool)} rows that examples come from has a right answer, which the balanced sampler needs"
+        )
         raise DataError(Fault(where, found, "labelled examples", "Choose another sampler, or another fewshot_split"))
     return label
 

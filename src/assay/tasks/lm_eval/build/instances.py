@@ -17,13 +17,12 @@ from assay.core.documents import ChangedDocument, Document, is_changed
 from assay.core.errors import DataError, Fault
 from assay.core.requests import Demonstrated, Generation, Instance, Loglikelihood, Prompt, Request, RollingLoglikelihood
 from assay.core.specs import ChatSpec
-from assay.tasks.lm_eval.build.mutated_documents import changed_document
-from assay.tasks.lm_eval.file.definition import Rendering, TaskDefinition
+from assay.tasks.fewshot_overlap import CheckedSampler
 from assay.tasks.lm_eval.build.fields import Row, choices_reader, optional_reader, target_reader, text_reader
 from assay.tasks.lm_eval.build.generation_settings import GenerationSettings
-from assay.tasks.fewshot_overlap import CheckedSampler
-from assay.tasks.templates import Delimiters, PromptPiece, as_messages, as_text, system_pieces, turn
-from assay.tasks.templates import WatchedNulls
+from assay.tasks.lm_eval.build.mutated_documents import changed_document
+from assay.tasks.lm_eval.file.definition import Rendering, TaskDefinition
+from assay.tasks.templates import Delimiters, PromptPiece, WatchedNulls, as_messages, as_text, system_pieces, turn
 
 INVALID_GOLD = -100
 # Note of an instance: a field without a value appears in it as the word None.
@@ -85,7 +84,9 @@ class InstanceBuilder:
         self._chat = chat
         self._generation = generation
         self._own = Readers(definition.rendering, list(first), field_locations(definition, ()))
-        self._shown = Readers(definition.fewshot.rendering, list(first), field_locations(definition, ("fewshot_config",)))
+        self._shown = Readers(
+            definition.fewshot.rendering, list(first), field_locations(definition, ("fewshot_config",))
+        )
         self._describe = optional_reader(definition.description, definition.file.where("description"))
         row = deepcopy(first) if self._own.has_code else first
         self._has_many_prompts = self._own.choices is not None and isinstance(self._own.text(row), int)
@@ -252,7 +253,15 @@ class InstanceBuilder:
         opening = as_text(self._system(self._describe(document.fields)))
         between, after = self._own.delimiters.target, self._own.delimiters.example
         pairs = tuple((asked.text, answer.text) for asked, answer in shown)
-        return Demonstrated(demonstrations=pairs, question=question, options=choices, limit=limit, between=between, after=after, opening=opening)
+        return Demonstrated(
+            demonstrations=pairs,
+            question=question,
+            options=choices,
+            limit=limit,
+            between=between,
+            after=after,
+            opening=opening,
+        )
 
     def _prompt(self, document: Document, question: str, is_choice: bool = False) -> Prompt:
         places = self._sampler.places(document.id) if self._sampler is not None else ()
@@ -391,7 +400,8 @@ def _choice_index(gold: Any, choices: tuple[str, ...]) -> int:
         return choices.index(gold) if gold in choices else INVALID_GOLD
     if isinstance(gold, float) and gold.is_integer():
         gold = int(gold)
-    return int(gold) if isinstance(gold, int) and gold < len(choices) else INVALID_GOLD
+    # Task code may return numpy's whole numbers, which are no `int`; lm-eval compares them like one.
+    return int(gold) if hasattr(gold, "__index__") and int(gold) < len(choices) else INVALID_GOLD
 
 
 def _draw(request: Request, index: int) -> Request:

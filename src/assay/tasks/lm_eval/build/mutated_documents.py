@@ -20,7 +20,9 @@ from assay.tasks.lm_eval.build.random_state import seeded
 Reader = Callable[[Any], Any]
 
 
-def changed_document(row: Mapping[str, Any], prompt_readers: Sequence[Reader], log_readers: Sequence[Reader]) -> ChangedDocument:
+def changed_document(
+    row: Mapping[str, Any], prompt_readers: Sequence[Reader], log_readers: Sequence[Reader]
+) -> ChangedDocument:
     """Copies of a row after the task's code has changed it.
 
     Args:

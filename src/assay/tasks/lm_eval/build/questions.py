@@ -9,11 +9,17 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault
 from assay.core.formats import LabelledText, MultipleChoice, Question, as_multiple_choice
-from assay.tasks.question_detection import has_fixed_question, has_question_prefix, infer, infer_classes, infer_from_prompts
-from assay.tasks.lm_eval.file.definition import Rendering, TaskDefinition
 from assay.tasks.lm_eval.build.fields import Row
 from assay.tasks.lm_eval.build.instances import ROTATION, Readers, field_locations, right_answer
 from assay.tasks.lm_eval.build.stated_questions import stated_reader
+from assay.tasks.lm_eval.file.definition import Rendering, TaskDefinition
+from assay.tasks.question_detection import (
+    has_fixed_question,
+    has_question_prefix,
+    infer,
+    infer_classes,
+    infer_from_prompts,
+)
 from assay.tasks.styles import PartNames
 from assay.tasks.templates import check_syntax, undefined_names
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault, did_you_mean
 from assay.core.formats import Answer, LabelledText, MultipleChoice, Question, SpanQuestion, TextToText
-from assay.tasks.lm_eval.file.definition import TaskDefinition
 from assay.tasks.lm_eval.build.fields import Reader, Row, choices_reader, optional_reader, target_reader, text_reader
-from assay.tasks.lm_eval.file.format_key import CHOICE, CLASSES, FORMATS, REWRITE, SPAN, format_kind
 from assay.tasks.lm_eval.build.instances import INVALID_GOLD
+from assay.tasks.lm_eval.file.definition import TaskDefinition
+from assay.tasks.lm_eval.file.format_key import CHOICE, CLASSES, FORMATS, REWRITE, SPAN, format_kind
 
 
 def stated_reader(

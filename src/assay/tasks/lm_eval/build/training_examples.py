@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from assay.core.plural import verb
-from assay.core.training import TrainingExample
 from assay.core.formats import Answer, Question, SpanQuestion, as_multiple_choice
+from assay.core.plural import verb
 from assay.core.requests import Generation, Instance, Loglikelihood, RollingLoglikelihood
-from assay.tasks.lm_eval.file.format_defaults import UNANSWERABLE
+from assay.core.training import TrainingExample
 from assay.tasks.head_requests import head_request
+from assay.tasks.lm_eval.file.format_defaults import UNANSWERABLE
 
 NO_ANSWER = "no right answer is known"
 NO_QUESTION = "no question was found in them"

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from assay.core.benchmark_checks import CHECKS
 from assay.core.errors import Fault, did_you_mean
 from assay.core.metric_names import expanded_entries
 from assay.tasks.lm_eval.file.definition import DEFAULT_METRICS, plain_config
@@ -60,6 +61,7 @@ CARD_KEYS: dict[str, KeySchema] = {
     "revision": _LINE,
     "gated": TEXT,
     "traps": _TEXTS,
+    "allow": MAPPING,
     "references": KeySchema("a list of published numbers", is_type(list)),
 }
 # Keys that every card of the library has.
@@ -109,6 +111,7 @@ def card_faults(file: TaskFile) -> Iterator[Fault]:
     if isinstance(theirs, dict):
         yield from key_faults(file, LM_EVAL_KEYS, theirs, (CARD, "lm_eval"))
         yield from _lm_eval_faults(file, theirs)
+    yield from _allowance_faults(file, card.get("allow"))
     listed = card.get("references")
     for number, entry in enumerate(listed if isinstance(listed, list) else ()):
         where = (CARD, "references", number)
@@ -116,6 +119,17 @@ def card_faults(file: TaskFile) -> Iterator[Fault]:
             yield entry_fault(file.where(*where), entry, _NEEDED, "{model: …, metric: …, value: …, source: …}")
         else:
             yield from key_faults(file, REFERENCE_KEYS, entry, where)
+
+
+def _allowance_faults(file: TaskFile, allowed: Any) -> Iterator[Fault]:
+    """Exceptions from the contract of a benchmark: a check, and why this task is excepted."""
+    for check, reason in allowed.items() if isinstance(allowed, dict) else ():
+        where = file.where(CARD, "allow", check)
+        if check not in CHECKS:
+            hint = did_you_mean(str(check), list(CHECKS))
+            yield Fault(where, f'"{check}" is not a check{hint}', "one of " + ", ".join(CHECKS))
+        elif not isinstance(reason, str) or not reason.strip():
+            yield Fault(where, "has no reason", "why this task is excepted, in one sentence")
 
 
 def _lm_eval_faults(file: TaskFile, theirs: Mapping[Any, Any]) -> Iterator[Fault]:

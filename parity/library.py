@@ -1,0 +1,231 @@
+"""The library's tasks against lm-eval's of the same definition: prompts and scores, document by document.
+
+In: the cards of the library, which say which of lm-eval's tasks is the same. Out: a table with a line per task, and
+whether nothing differs where the card says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from assay.core.errors import Fault, UserError
+from assay.core.protocols import Task
+from assay.options.specification import make_spec
+from assay.run.resolve import open_catalog, select_for_run
+from assay.tasks.catalog import LIBRARY, index_folder
+from parity.compare import ABSENT, Difference, Tolerance
+from parity.hub import Hub
+from parity.installation import LmEval
+from parity.job import Case, Job
+from parity.table import BOTH_FAIL, DIFFERENT, MISSING, ONLY_OURS_FAILS, ONLY_REFERENCE_FAILS, Outcome, outcomes
+from parity.workers import Output, run_workers
+
+# Fields that may differ while prompts and scores are the same: code of lm-eval's tasks adds columns to the rows, and a
+# right answer may be written as an index or as a text.
+_IMMATERIAL = ("document", "target")
+# Values that describe a task and are no scores.
+_NAMES = ("results: alias", "results: sample_len", "results: sample_count")
+_LONGEST_REMARK = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A task of the library and the one of lm-eval that its card names.
+
+    Attributes:
+        ours: name in the library.
+        theirs: name in lm-eval.
+        differs: what the card says is different; empty for the same task.
+        source: the file that defines ours.
+    """
+
+    ours: str
+    theirs: str
+    differs: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What was found for a pair: the documents compared, and what differs in prompts and in scores."""
+
+    pair: Pair
+    documents: int
+    prompts: str
+    scores: str
+    remark: str = ""
+    is_fault: bool = False
+
+
+def library_pairs(wanted: Sequence[str], lm_eval: LmEval, first_only: bool = False) -> list[Pair]:
+    """The library's tasks that lm-eval has, too.
+
+    Args:
+        wanted: names, groups or patterns; empty for the whole library.
+        lm_eval: lm-eval, whose names decide which of its tasks a configuration means.
+        first_only: take one task of every file.
+    """
+    known = {entry.name for entry in index_folder(Path(lm_eval.tasks_folder), None)[0] if entry.kind == "task"}
+    pairs = [pair for task in library_tasks(wanted) if (pair := _pair(task, known)) is not None]
+    if first_only:
+        pairs = list({pair.source: pair for pair in reversed(pairs)}.values())[::-1]
+    if not pairs:
+        raise UserError(Fault("--tasks", "no card of these tasks names a task of lm-eval", "tasks of the library"))
+    return pairs
+
+
+def library_tasks(wanted: Sequence[str]) -> list[Task]:
+    """Tasks of the library; no data is read."""
+    entries = open_catalog(()).entries.values()
+    own = [entry.name for entry in entries if entry.kind == "task" and entry.path and LIBRARY in entry.path.parents]
+    names = list(wanted) or sorted(own)
+    return list(select_for_run(make_spec("none", names), names).tasks)
+
+
+def _pair(task: Task, known: set[str]) -> Pair | None:
+    stated = task.card.facts.get("lm_eval")
+    if not isinstance(stated, Mapping) or not stated.get("task"):
+        return None
+    ours, theirs = task.card.name, str(stated["task"])
+    if theirs not in known:  # a group: its tasks are named by configuration
+        config = str(task.card.config.get("dataset_name") or "")
+        theirs = next((name for name in (ours, f"{theirs}_{config}") if name in known), theirs)
+    differs = "" if stated.get("same") else str(stated.get("differs") or "not said")
+    return Pair(ours, theirs, differs, task.card.source)
+
+
+def library_job(pairs: Sequence[Pair], mode: str, cases: tuple[Case, ...], documents: int, lm_eval: LmEval) -> Job:
+    """A comparison of pairs. Of several tasks that lm-eval has as one, the first is compared."""
+    names = {pair.theirs: pair.ours for pair in reversed(pairs)}
+    return Job(
+        mode=mode,
+        tasks=tuple(names),
+        cases=cases,
+        documents=documents,
+        tasks_folder=lm_eval.tasks_folder,
+        bootstrap_iters=0,
+        ours=names,
+    )
+
+
+def compare_library(pairs: Sequence[Pair], jobs: Sequence[Job], outputs: Sequence[Output]) -> list[Comparison]:
+    """What the records of both sides say about every pair."""
+    requests, scores = (
+        _by_task(outcomes(job, output, Tolerance())) for job, output in zip(jobs, outputs, strict=True)
+    )
+    return [_comparison(pair, requests.get(pair.theirs, []), scores.get(pair.theirs, [])) for pair in pairs]
+
+
+def run_library(jobs: Sequence[Job], outputs: Sequence[Output], lm_eval: LmEval, hub: Hub | None) -> None:
+    """Lets both sides write their records."""
+    for job, output in zip(jobs, outputs, strict=True):
+        output.folder.mkdir(parents=True, exist_ok=True)
+        output.records("assay").unlink(missing_ok=True)
+        run_workers(job, lm_eval, output, hub)
+
+
+def _by_task(found: Iterator[Outcome] | Sequence[Outcome] | object) -> dict[str, list[Outcome]]:
+    grouped: dict[str, list[Outcome]] = {}
+    for item in found if isinstance(found, (Iterator, Sequence)) else ():
+        grouped.setdefault(item.task, []).append(item)
+    return grouped
+
+
+def _comparison(pair: Pair, requests: Sequence[Outcome], scores: Sequence[Outcome]) -> Comparison:
+    if pair.differs:
+        return Comparison(pair, 0, "", "", f"differs: {pair.differs}")
+    prompts, values = [_relevant(item) for item in requests], [_relevant(item) for item in scores]
+    failures = [item for item in (*requests, *scores) if item.status not in (DIFFERENT, "same")]
+    differing = [difference for found in (*prompts, *values) for difference in found]
+    remark = _failure(failures[0]) if failures else (_shown(differing[0]) if differing else "")
+    ours_fails = any(item.status in (ONLY_OURS_FAILS, MISSING) for item in failures)
+    return Comparison(
+        pair=pair,
+        documents=max((item.documents for item in requests), default=0),
+        prompts=_status(requests, prompts),
+        scores=_status(scores, values),
+        remark=remark,
+        is_fault=bool(differing) or ours_fails,
+    )
+
+
+def _relevant(item: Outcome) -> list[Difference]:
+    return [difference for difference in item.differences if not _is_immaterial(difference)]
+
+
+def _is_immaterial(difference: Difference) -> bool:
+    field = difference.field
+    if field in _IMMATERIAL or field in _NAMES or field.endswith(": target"):
+        return True
+    # Metrics that the library adds change none of lm-eval's.
+    return difference.reference == ABSENT or (field == "higher_is_better" and _holds(difference))
+
+
+def _holds(difference: Difference) -> bool:
+    """Whether our mapping holds every entry of lm-eval's."""
+    theirs, ours = difference.reference, difference.ours
+    both = isinstance(theirs, Mapping) and isinstance(ours, Mapping)
+    return both and all(ours.get(name) == value for name, value in theirs.items())
+
+
+def _status(items: Sequence[Outcome], differences: Sequence[Sequence[Difference]]) -> str:
+    if not items or any(item.status in (ONLY_OURS_FAILS, ONLY_REFERENCE_FAILS, BOTH_FAIL, MISSING) for item in items):
+        return "–"
+    places = {(item.case, item.document) for found in differences for item in found}
+    return f"{len(places)} differ" if places else "equal"
+
+
+def _failure(item: Outcome) -> str:
+    error = item.our_error if item.status == ONLY_OURS_FAILS else item.reference_error or item.our_error or ""
+    return f"{item.status}: {' '.join(error.split())}"
+
+
+def _shown(difference: Difference) -> str:
+    theirs, ours = difference.texts
+    where = "" if difference.document is None else f"document {difference.document}, "
+    return f"{where}{difference.field}: lm-eval {theirs}, Assay {ours}"
+
+
+def print_library(found: Sequence[Comparison], console: Console, every_task: bool) -> None:
+    """A line per task, and the totals."""
+    table = Table("task", "lm-eval", "documents", "prompts", "scores", "remark")
+    for item in found:
+        if every_task or item.is_fault or item.remark:
+            cells = (item.pair.ours, item.pair.theirs, str(item.documents or ""), item.prompts, item.scores)
+            table.add_row(*map(escape, cells), escape(_cut(item.remark)))
+    console.print(table)
+    equal = sum(item.prompts == item.scores == "equal" for item in found)
+    stated = sum(bool(item.pair.differs) for item in found)
+    faults = [item for item in found if item.is_fault]
+    others = len(found) - equal - stated - len(faults)
+    console.print(
+        f"{len(found)} tasks of the library are in lm-eval: {equal} equal, {stated} differ as stated, "
+        f"{len(faults)} differ although the card says same, {others} could not be compared"
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_REMARK * 3 else text[: _LONGEST_REMARK * 3] + "…"
+
+
+def is_equal(found: Sequence[Comparison]) -> bool:
+    """Whether something was compared, and nothing differs where the card says same."""
+    return any(item.prompts == "equal" for item in found) and not any(item.is_fault for item in found)
+
+
+def outputs_of(folder: Path) -> tuple[Output, Output]:
+    """The folders of the two comparisons: requests, then scores."""
+    return Output(folder / "requests"), Output(folder / "scores")
+
+
+def both_jobs(pairs: Sequence[Pair], cases: tuple[Case, ...], documents: int, lm_eval: LmEval) -> tuple[Job, Job]:
+    """The comparison of requests in all cases, and that of scores with the tasks' own examples."""
+    same = [pair for pair in pairs if not pair.differs]
+    requests = library_job(same, "requests", cases, documents, lm_eval)
+    return requests, replace(requests, mode="scores", cases=(Case(),))
