@@ -167,9 +167,15 @@ def check_golds(built: Sequence[BuiltTask], spec: RunSpec) -> None:
     """Rejects tasks in which no document can be answered correctly, with the first example of each."""
     if spec.options.like == LM_EVAL:
         return
-    faults = [fault for item in built if _reads_golds(item.task.scoring) for fault in _gold_faults(item)]
+    strict = [item for item in built if _reads_golds(item.task.scoring) and not _is_like_lm_eval(item.task)]
+    faults = [fault for item in strict for fault in _gold_faults(item)]
     if faults:
         raise DataError(*faults)
+
+
+def _is_like_lm_eval(task: Task) -> bool:
+    """Whether the run asks for this task as `TASK@lm-eval`."""
+    return task.card.variant is not None and task.card.variant.profile == LM_EVAL
 
 
 def _reads_golds(scoring: Scoring) -> bool:

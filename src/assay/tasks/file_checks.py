@@ -22,7 +22,14 @@ from assay.core.errors import Fault, TaskFileError, UserError
 from assay.core.specs import TaskOptions
 from assay.tasks.catalog import Catalog, TaskEntry, task_files
 from assay.tasks.lm_eval.file.code_outline import missing_code_faults, registered_filters
-from assay.tasks.lm_eval.file.groups import GroupDefinition, Member, MemberOverrides, define_group, unknown_member
+from assay.tasks.lm_eval.file.groups import (
+    GroupDefinition,
+    Member,
+    MemberOverrides,
+    define_group,
+    split_member,
+    unknown_member,
+)
 from assay.tasks.lm_eval.file.python_code import CodeLoader
 from assay.tasks.lm_eval.file.schema import KnownNames, base_faults, column_faults, group_faults, task_faults
 from assay.tasks.lm_eval.file.value_checks import GENERATION_KEYS, gold_faults
@@ -195,7 +202,7 @@ def _group_faults(file: TaskFile, catalog: Catalog) -> list[Fault]:
     faults = [
         unknown_member(file, member, catalog.entries)
         for member in group.members
-        if member.name not in catalog.entries and not _is_inline(group, member)
+        if split_member(member.name, catalog.entries)[0] not in catalog.entries and not _is_inline(group, member)
     ]
     for member in group.members:
         chain = _member_path(member.name, group.name, catalog.entries)
@@ -211,7 +218,7 @@ def _unknown_names(file: TaskFile, catalog: Catalog) -> list[Fault]:
     members = [
         Member(name, False, MemberOverrides(), ("task", number))
         for number, name in enumerate(listed if isinstance(listed, list) else ())
-        if isinstance(name, str) and name not in catalog.entries
+        if isinstance(name, str) and split_member(name, catalog.entries)[0] not in catalog.entries
     ]
     return [unknown_member(file, member, catalog.entries) for member in members]
 
@@ -222,11 +229,12 @@ def _member_path(start: str, goal: str, entries: Mapping[str, TaskEntry]) -> tup
     seen: set[str] = set()
     while waiting:
         names = waiting.pop()
-        if names[-1] == goal:
+        own = split_member(names[-1], entries)[0]
+        if own == goal:
             return names
-        entry = entries.get(names[-1])
-        if names[-1] not in seen and entry is not None and entry.kind == "group":
-            seen.add(names[-1])
+        entry = entries.get(own)
+        if own not in seen and entry is not None and entry.kind == "group":
+            seen.add(own)
             waiting += [(*names, member) for member in entry.members]
     return ()
 

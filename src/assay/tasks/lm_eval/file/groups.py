@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,10 +81,20 @@ def _changes(file: TaskFile, data: Mapping[str, Any], above: tuple[Any, ...]) ->
     return MemberOverrides(data, {keys: place for keys, place in file.below(*above).items() if keys[0] in data})
 
 
+def split_member(name: str, known: Container[str]) -> tuple[str, str | None]:
+    """A member's name and the text after its @, as in `arc_easy@letters`; None if it has none, or is not registered."""
+    splits = [(name[:index], name[index + 1 :]) for index, sign in enumerate(name) if sign == "@" and index]
+    if name in known:
+        return name, None
+    return next((split for split in splits if split[0] in known and split[1]), (name, None))
+
+
 def unknown_member(file: TaskFile, member: Member, known: Collection[str]) -> Fault:
     """The fault of a member that is neither registered nor defined inline."""
-    found = f'unknown task "{member.name}"{did_you_mean(member.name, known)}'
-    return Fault(file.where(*member.place), found, next="See: assay ls tasks")
+    name = member.name.partition("@")[0]
+    found = f'unknown task "{name}"{did_you_mean(name, known)}, a member of the group "{file.data.get("group")}"'
+    advice = "Correct or remove the member, or add the folder of its file: --include_path FOLDER. See: assay ls tasks"
+    return Fault(file.where(*member.place), found, next=advice)
 
 
 def _member(file: TaskFile, item: Any, place: tuple[Any, ...]) -> Member:
