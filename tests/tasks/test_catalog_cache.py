@@ -75,7 +75,7 @@ def test_a_changed_or_deleted_include_is_noticed(folder: Path, tmp_path: Path) -
     assert (entries, len(faults)) == ([], COUNT)
 
 
-ODD_ROW = json.dumps({"format": [1, __version__], "rows": {"x": 5}, "includes": {}})
+ODD_ROW = json.dumps({"format": [2, __version__], "rows": {"x": 5}, "includes": {}})
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"format": [0, ""]}', '{"rows": {}, "format": null}', ODD_ROW])

@@ -348,6 +348,7 @@ class TaskCard:
         config: the whole definition as plain data.
         source: the file that defines it, or its origin.
         variant: the variant of a task file that this task is; None for tasks that a run cannot vary.
+        facts: the benchmark's card: description, primary metric, chance, published numbers. They change nothing.
     """
 
     name: str
@@ -358,6 +359,7 @@ class TaskCard:
     config: Mapping[str, Any]
     source: str
     variant: TaskVariant | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def base(self) -> str:

@@ -22,12 +22,13 @@ from assay.core.atomic_files import atomic_write, private_folder
 from assay.core.errors import Fault, TaskFileError, UserError
 from assay.core.registry import Registry
 from assay.core.version import __version__
+from assay.tasks.lm_eval.file.configurations import configured_groups, configured_tasks, is_configured
 from assay.tasks.lm_eval.file.yaml_reader import TopLevelKeyReader
 
 LIBRARY = Path(__file__).parent / "library"
 PLUGINS = Registry("task", {}, "assay.tasks")
 _SKIPPED_FOLDERS = ("__pycache__", ".ipynb_checkpoints")
-_FORMAT = 1
+_FORMAT = 2
 # Reading a folder with fewer files is as fast as reading the cache.
 _MIN_CACHED_FILES = 200
 
@@ -135,8 +136,8 @@ def _add_root(index: _Index, root: Path, cache_folder: Path | None) -> None:
 
 # The files of a folder
 
-# Cached data of a file: time, size, the files it includes, and what it defines (name, kind, output type, tags,
-# members), None for a file that only serves as an include. Plain lists, as in JSON.
+# Cached data of a file: time and size, the files it includes, and what it defines: a list per task or group (name,
+# kind, output type, tags, members), none for a file that only serves as an include. Plain lists, as in JSON.
 Row = list[Any]
 
 
@@ -188,23 +189,27 @@ def _rows(paths: Iterable[str], known: Mapping[str, Row], changed: set[str]) -> 
             except TaskFileError as error:
                 faults.extend(error.faults)
                 continue
-            row = [stamp, list(includes), _definition(data)]
+            row = [stamp, list(includes), list(_definitions(data))]
         rows[path] = row
     return rows, faults
 
 
-def _definition(data: Mapping[str, Any]) -> list[Any] | None:
-    """What a file defines: name, kind, output type, tags, members."""
-    if "group" in data and "class" not in data:
+def _definitions(data: Mapping[str, Any]) -> Iterator[list[Any]]:
+    """What a file defines, a list for each task or group: name, kind, output type, tags, members."""
+    if is_configured(data):
+        for task, _ in configured_tasks(data).values():
+            yield from _definitions({**task, "task": str(task["task"])})
+        for group in configured_groups(data).values():
+            yield from _definitions(group)
+    elif "group" in data and "class" not in data:
         members = data.get("task")
         listed = members if isinstance(members, list) else []
-        return [str(data["group"]), "group", "", [], [_member_name(member) for member in listed]]
-    if not isinstance(data.get("task"), str):
-        return None
-    tags = data.get("tag") or []
-    tags = [tags] if isinstance(tags, str) else tags
-    kept = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
-    return [data["task"], "task", str(data.get("output_type", "generate_until")), kept, []]
+        yield [str(data["group"]), "group", "", [], [_member_name(member) for member in listed]]
+    elif isinstance(data.get("task"), str):
+        tags = data.get("tag") or []
+        tags = [tags] if isinstance(tags, str) else tags
+        kept = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+        yield [data["task"], "task", str(data.get("output_type", "generate_until")), kept, []]
 
 
 def _member_name(member: Any) -> str:
@@ -214,9 +219,8 @@ def _member_name(member: Any) -> str:
 
 
 def _defined(rows: Mapping[str, Row]) -> Iterator[tuple[str, str, str, tuple[str, tuple[str, ...], tuple[str, ...]]]]:
-    for path, (_, _, definition) in rows.items():
-        if definition is not None:
-            name, kind, output_type, tags, members = definition
+    for path, (_, _, definitions) in rows.items():
+        for name, kind, output_type, tags, members in definitions:
             yield path, name, kind, (output_type, tuple(tags), tuple(members))
 
 

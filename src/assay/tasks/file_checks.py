@@ -21,7 +21,9 @@ from typing import Any
 from assay.core.errors import Fault, TaskFileError, UserError
 from assay.core.specs import TaskOptions
 from assay.tasks.catalog import Catalog, TaskEntry, task_files
+from assay.tasks.lm_eval.file.card import primary_faults
 from assay.tasks.lm_eval.file.code_outline import missing_code_faults, registered_filters
+from assay.tasks.lm_eval.file.configurations import configuration_faults, defined_files, is_configured
 from assay.tasks.lm_eval.file.groups import (
     GroupDefinition,
     Member,
@@ -87,7 +89,7 @@ def check_paths(
         except TaskFileError as error:
             faults.update(dict.fromkeys(error.faults))
             continue
-        kinds[_kind(file)] += 1
+        kinds.update(_kinds(file))
         included |= {place.file for place in file.places.values()} - {path}
         if _kind(file) == "base" and not path.name.startswith("_"):
             lone[path.resolve()] = _nameless(file)
@@ -114,6 +116,12 @@ def _file_faults(file: TaskFile, names: KnownNames, columns: Collection[str] | N
         return [*_group_faults(file, catalog), *file.repeated]
     if kind == "templates":
         return _template_faults(file.path)
+    if kind == "configurations":
+        faults = list(configuration_faults(file))
+        own = [] if faults else defined_files(file).values()
+        return list(
+            dict.fromkeys([*faults, *(fault for f in own for fault in _file_faults(f, names, columns, catalog))])
+        )
     names = replace(names, filters=names.filters | registered_filters(file))
     found = task_faults(file, names) if kind == "task" else base_faults(file, names)
     found = [
@@ -124,6 +132,7 @@ def _file_faults(file: TaskFile, names: KnownNames, columns: Collection[str] | N
         *_named_template_faults(file),
     ]
     found += file.repeated
+    found += [] if found else primary_faults(file)
     return found if columns is None else [*found, *column_faults(file, columns)]
 
 
@@ -183,7 +192,16 @@ def _expanded(path: Path) -> list[Path]:
     return [path]
 
 
+def _kinds(file: TaskFile) -> list[str]:
+    """What a file defines, as words."""
+    if _kind(file) != "configurations" or any(configuration_faults(file)):
+        return [_kind(file)]
+    return [_kind(each) for each in defined_files(file).values()]
+
+
 def _kind(file: TaskFile) -> str:
+    if is_configured(file.data):
+        return "configurations"
     if "group" in file.data and "class" not in file.data:
         return "group"
     if "task" in file.data:

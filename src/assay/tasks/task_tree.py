@@ -17,6 +17,7 @@ from assay.core.protocols import Task
 from assay.core.specs import LM_EVAL, GroupSpec, TaskOptions
 from assay.data import readers as files
 from assay.tasks.catalog import PLUGINS, Catalog
+from assay.tasks.lm_eval.file.configurations import defined_files, is_configured
 from assay.tasks.lm_eval.file.groups import (
     GroupDefinition,
     Member,
@@ -141,6 +142,7 @@ class TaskFinder:
         self._catalog = catalog
         self._options = options
         self._read: dict[Hashable, list[Node]] = {}
+        self._files: dict[Path, dict[str, TaskFile]] = {}
         self._unknown = count()
 
     def find(self, item: Wanted) -> list[Node]:
@@ -199,6 +201,8 @@ class TaskFinder:
 
     def _in_path(self, path: Path, wording: Wording, is_named: bool = True) -> list[Node]:
         file = read_task_file(path)
+        if is_configured(file.data):
+            file = self._defined(path)[str(file.data["task"])]
         if "group" in file.data:
             return [self._group(_defined_group(file), MemberOverrides(), wording)]
         if "task" in file.data:
@@ -231,12 +235,21 @@ class TaskFinder:
         assert entry.path is not None, "files define tasks and groups"
         key = (name, wording, repr(overrides.data))
         if key not in self._read:
-            file = read_task_file(entry.path)
-            if entry.kind == "group":
-                self._read[key] = [self._group(_defined_group(file), overrides, wording, above)]
-            else:
-                self._read[key] = [FileNode(file, overrides, wording)]
+            self._read[key] = [self._node(self._defined(entry.path)[name], overrides, wording, above)]
         return self._read[key]
+
+    def _defined(self, path: Path) -> dict[str, TaskFile]:
+        """The task and group files that a file stands for, by name; read once, as there may be a thousand."""
+        if path not in self._files:
+            self._files[path] = defined_files(read_task_file(path))
+        return self._files[path]
+
+    def _node(
+        self, file: TaskFile, overrides: MemberOverrides, wording: Wording, above: tuple[str, ...] = ()
+    ) -> FileNode | GroupNode:
+        if "group" in file.data and "class" not in file.data:
+            return self._group(_defined_group(file), overrides, wording, above)
+        return FileNode(file, overrides, wording)
 
     def _group(
         self, group: GroupDefinition, overrides: MemberOverrides, wording: Wording, above: tuple[str, ...] = ()
@@ -263,6 +276,10 @@ class TaskFinder:
             member = replace(member, name=written)
             wording = wording if wording.is_own else self._wording(text)
         where = group.file.where(*member.place)
+        if self._is_outside(group):
+            own = self._defined(group.file.path).get(member.name)
+            if own is not None and own.data is not group.file.data:
+                return [self._node(own, overrides, wording, above)]
         if member.name in self._catalog.entries:
             keys = [key for key in _GROUP_KEYS if key in member.changes.data] if member.is_group else []
             if keys:
@@ -277,6 +294,13 @@ class TaskFinder:
         if not member.is_group and ("dataset_path" in overrides.data or "include" in overrides.data):
             return [FileNode(_inline_file(group.file, inline_name, overrides), MemberOverrides(), wording)]
         raise UnknownName(unknown_member(group.file, member, self._near_names()))
+
+    def _is_outside(self, group: GroupDefinition) -> bool:
+        """Whether a group and its tasks are from a file with configurations that is not in the catalog."""
+        if len(self._files.get(group.file.path, ())) < 2:
+            return False
+        entry = self._catalog.entries.get(group.name)
+        return entry is None or entry.path is None or entry.path.resolve() != group.file.path.resolve()
 
     def _collapses(self, member: Member, wording: Wording) -> bool:
         """Whether lm-eval gives all tasks below a member one name, so that it evaluates only the last."""

@@ -29,6 +29,7 @@ from assay.tasks.lm_eval.build.instances import InstanceBuilder, listed_order
 from assay.tasks.lm_eval.build.questions import question_reader
 from assay.tasks.lm_eval.build.random_state import seeded
 from assay.tasks.lm_eval.build.training_examples import head_example, language_model_example, separate_skipped
+from assay.tasks.lm_eval.file.card import CARD, card_of
 from assay.tasks.lm_eval.file.definition import TaskDefinition, plain_config
 from assay.tasks.lm_eval.file.value_checks import listed_choices
 from assay.tasks.text_tasks import KIND
@@ -66,7 +67,7 @@ class LmEvalTask:
     @cached_property
     def card(self) -> TaskCard:
         definition = self.definition
-        config = plain_config({key: value for key, value in definition.file.data.items() if key != "tag"})
+        config = plain_config({key: value for key, value in definition.file.data.items() if key not in ("tag", CARD)})
         config["num_fewshot"] = self.num_fewshot
         sampler = definition.fewshot.sampler
         if self.num_fewshot and isinstance(sampler, str) and sampler != named_sampler(config):
@@ -94,6 +95,7 @@ class LmEvalTask:
             config=config,
             source=str(definition.file.path),
             variant=definition.variant,
+            facts=card_of(definition.file.data),
         )
 
     @property

@@ -10,7 +10,9 @@ from assay.core.errors import Fault, TaskFileError, did_you_mean
 from assay.core.specs import GroupMetricSpec
 from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, KeyPath, SourceLocation, TaskFile
 
-_GROUP_OWN_KEYS = frozenset({"group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag", "task_list"})
+_GROUP_OWN_KEYS = frozenset(
+    {"group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag", "task_list", "card"}
+)
 AGGREGATE_KEYS = ("metric", "aggregation", "weight_by_size", "filter_list")
 MEMBER = "a name, {task: name, …} or {group: name, …}"
 

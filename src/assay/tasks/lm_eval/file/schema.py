@@ -12,6 +12,8 @@ from typing import Any
 from assay.core.errors import Fault, did_you_mean
 from assay.core.metric_names import family_of, name_faults
 from assay.tasks.fewshot import SAMPLERS
+from assay.tasks.lm_eval.file.card import card_faults
+from assay.tasks.lm_eval.file.configurations import CONFIGURATIONS, KEYS, stray_faults
 from assay.tasks.lm_eval.file.format_key import (
     format_faults,
     stated_column_faults,
@@ -113,6 +115,7 @@ TASK_KEYS: dict[str, KeySchema] = {
     "prompts": KeySchema("a list of prompts, or the path of PromptSource's templates", is_type(str, list)),
     "perplexity": MAPPING,
     "cluster": COLUMN,
+    "card": MAPPING,
 }
 
 _TOKENS = KeySchema("a whole number of tokens, 1 or more", lambda value: is_count(value) and value >= 1)
@@ -141,6 +144,7 @@ GROUP_KEYS: dict[str, KeySchema] = {
     "aggregate_metric_list": KeySchema("a mapping or a list of mappings", is_type(dict, list)),
     "metadata": KeySchema("a mapping", lambda value: True),
     "tag": KeySchema("text or a list of texts", is_texts),
+    "card": MAPPING,
 }
 
 # Keys whose value may be Python code.
@@ -174,7 +178,7 @@ def task_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
             return wrong
         found = [fault for prompt in listed_prompts(file) for fault in task_faults(prompt.file, names)]
         return list(dict.fromkeys(found))
-    faults = _field_faults(file)
+    faults = [*_field_faults(file), *stray_faults(file)]
     if not isinstance(file.data.get("task"), str):
         faults.append(Fault(file.where("task"), "has no name", "task: some_name"))
     return [*faults, *_data_faults(file), *_scoring_faults(file, names)]
@@ -196,7 +200,8 @@ def base_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
 
 
 def _field_faults(file: TaskFile) -> list[Fault]:
-    faults = [*_code_faults(file), *key_faults(file, TASK_KEYS, file.data, ())]
+    own = {key: value for key, value in file.data.items() if key not in KEYS}
+    faults = [*_code_faults(file), *key_faults(file, TASK_KEYS, own, ()), *card_faults(file)]
     faults += [*_template_faults(file, file.data, ()), *choice_faults(file, file.data, ())]
     faults += [*generation_faults(file), *key_text_faults(file, "dataset_kwargs")]
     inner = file.data.get("fewshot_config")
@@ -259,8 +264,11 @@ def _data_column_faults(
 
 def group_faults(file: TaskFile) -> list[Fault]:
     """Every fault of a group file. Other keys are overrides for the members, so task keys are valid too."""
-    rest = {key: value for key, value in file.data.items() if key not in ("group", "task")}
-    faults = [*key_faults(file, {**TASK_KEYS, **GROUP_KEYS}, rest, ()), *group_part_faults(file)]
+    rest = {key: value for key, value in file.data.items() if key not in ("group", "task", CONFIGURATIONS)}
+    faults = [*key_faults(file, {**TASK_KEYS, **GROUP_KEYS}, rest, ()), *group_part_faults(file), *card_faults(file)]
+    if CONFIGURATIONS in file.data:
+        found = "a file with configurations names its group by the key task"
+        faults.append(Fault(file.where(CONFIGURATIONS), found, next="Write task: in place of group:"))
     return [*faults, *_template_faults(file, file.data, ()), *generation_faults(file)]
 
 
