@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, Union
 
 from assay.core.errors import Fault, TaskFileError, UnknownName, UserError
+from assay.core.group_scores import GroupScore
 from assay.core.protocols import Task
 from assay.core.specs import GroupSpec, TaskOptions, VariationAxes
 from assay.tasks.catalog import Catalog
 from assay.tasks.file_tasks import FileSettings, FileTasks, file_tasks
+from assay.tasks.group_scores import TasksBelow, group_scores
 from assay.tasks.lm_eval.file.python_code import CodeLoader, Consent, Shim, refusals
 from assay.tasks.lm_eval.file.schema import KnownNames
 from assay.tasks.profiles.apply import check_metrics
@@ -83,7 +85,7 @@ def select_tasks(
         options, names, code or CodeLoader(Consent(), Shim()), profile, _named_profiles(nodes, names)
     )
     built = _build(nodes, settings)
-    _raise_errors(nodes, built.files, catalog.include_path)
+    _raise_errors(nodes, built, catalog.include_path)
     tasks = {task.card.name: task for found in reversed(built.files.values()) for task in found.tasks}
     ordered = dict.fromkeys(task.card.name for found in built.files.values() for task in found.tasks)
     if not tasks:
@@ -138,11 +140,13 @@ class _Built:
         files: the tasks of every leaf.
         groups: the groups over them, members before the groups that hold them.
         followed: name → a profile that some of them follow.
+        errors: faults of groups.
     """
 
     files: dict[_Leaf, FileTasks]
     groups: tuple[GroupSpec, ...]
     followed: Mapping[str, _Followed]
+    errors: Sequence[UserError] = ()
 
 
 def _build(nodes: Sequence[Node], settings: FileSettings) -> _Built:
@@ -152,6 +156,7 @@ def _build(nodes: Sequence[Node], settings: FileSettings) -> _Built:
     by_key: dict[tuple[str, str | None, str], list[_MemberName]] = {}
     profiles = [settings.profile] if settings.profile is not None else []
     followed = {profile.name: _Followed(profile) for profile in (*profiles, *settings.named.values())}
+    below, errors = TasksBelow(files, settings), []
     for node in nodes:
         if isinstance(node, ErrorNode):
             members[node] = []
@@ -161,7 +166,12 @@ def _build(nodes: Sequence[Node], settings: FileSettings) -> _Built:
         if isinstance(node, GroupNode):
             if node.key not in by_key:
                 own = dict.fromkeys(name for member in node.members for name in members[member])
-                made = _per_variant(node, list(own), state)
+                try:
+                    scores = group_scores(node, below) if node.definition.scores else ()
+                except UserError as error:
+                    errors.append(error)
+                    scores = ()
+                made = _per_variant(node, list(own), scores, state)
                 specs.update({f"{group.spec.name}{levels}": _marked(group.spec, levels) for group, levels in made})
                 by_key[node.key] = [(group.spec.name, levels) for group, levels in made]
                 if state is not None:
@@ -176,7 +186,7 @@ def _build(nodes: Sequence[Node], settings: FileSettings) -> _Built:
             if state is not None:
                 state.entries.update(task_entries(files[node].profiled))
                 state.caveats.extend(_caveats(files[node], state.profile))
-    return _Built(files, tuple(specs.values()), followed)
+    return _Built(files, tuple(specs.values()), followed, errors)
 
 
 def _caveats(found: FileTasks, profile: Profile) -> Iterator[Caveat]:
@@ -223,13 +233,13 @@ def _check_fixed(task: Task, wording: Wording, settings: FileSettings) -> None:
 # Errors
 
 
-def _raise_errors(nodes: Sequence[Node], built: Mapping[_Leaf, FileTasks], include_path: Sequence[Path]) -> None:
+def _raise_errors(nodes: Sequence[Node], built: _Built, include_path: Sequence[Path]) -> None:
     """Raises every fault of the selection, each once."""
-    errors = [error for node in nodes for error in _errors_of(node, built)]
-    errors += [*_task_clashes(built), *_group_clashes(nodes)]
+    errors = [error for node in nodes for error in _errors_of(node, built.files)]
+    errors += [*_task_clashes(built.files), *_group_clashes(nodes), *built.errors]
     faults = dict.fromkeys(fault for error in errors for fault in error.faults)
     unknown = {fault for error in errors if isinstance(error, UnknownName) for fault in error.faults}
-    refused = refusals([item for found in built.values() for item in found.refused], include_path)
+    refused = refusals([item for found in built.files.values() for item in found.refused], include_path)
     faults.update(dict.fromkeys(refused))
     if faults and unknown == faults.keys():
         raise UnknownName(*faults)
@@ -296,14 +306,15 @@ def _task_names(found: FileTasks) -> list[_MemberName]:
 
 
 def _per_variant(
-    node: GroupNode, members: Sequence[_MemberName], followed: _Followed | None
+    node: GroupNode, members: Sequence[_MemberName], scores: tuple[GroupScore, ...], followed: _Followed | None
 ) -> list[tuple[ProfiledGroup, str]]:
     """A group for every combination of levels, and for every variant of a profile."""
     group = node.definition
     # A profile without rules changes how its tool scores, and no names: its tasks have its name if an item names it.
     is_plain = followed is not None and node.wording.profile is not None and not followed.profile.has_rules
     mark = f"@{node.wording.profile}" if is_plain else ""
-    spec = GroupSpec(node.name + mark, node.wording.named(group.alias) + mark, (), group.metrics, group.version)
+    alias = node.wording.named(group.alias) + mark
+    spec = GroupSpec(node.name + mark, alias, (), group.metrics, group.version, scores=scores)
     by_levels: dict[str, list[str]] = {}
     for base, levels in members:
         by_levels.setdefault(levels, []).append(base)
@@ -321,4 +332,5 @@ def _per_variant(
 
 def _marked(spec: GroupSpec, levels: str) -> GroupSpec:
     members = tuple(member + levels for member in spec.members)
-    return replace(spec, name=spec.name + levels, alias=spec.alias + levels, members=members)
+    scores = tuple(score.with_levels(levels) for score in spec.scores) if levels else spec.scores
+    return replace(spec, name=spec.name + levels, alias=spec.alias + levels, members=members, scores=scores)

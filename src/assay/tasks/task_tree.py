@@ -5,8 +5,8 @@ Takes an item of the user's list and the catalog, gives a tree of nodes. Errors 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -92,12 +92,17 @@ class ReadyNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupNode:
-    """A group, its members, and the overrides of the groups above it."""
+    """A group, its members, and the overrides of the groups above it.
+
+    Attributes:
+        written: member as the group's file names it → its nodes.
+    """
 
     definition: GroupDefinition
     members: tuple[Node, ...]
     overrides: MemberOverrides
     wording: Wording
+    written: Mapping[str, tuple[Node, ...]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -258,8 +263,13 @@ class TaskFinder:
             chain = " → ".join((*above, group.name))
             raise TaskFileError(Fault(str(group.file.path), f"group cycle: {chain}", next="Break the cycle"))
         inside = partial(self._member, group, overrides.over(group.changes), wording, (*above, group.name))
-        members = [node for member in group.members for node in _tried(partial(inside, member))]
-        return GroupNode(group, tuple(members), overrides, wording)
+        members: list[Node] = []
+        written: dict[str, tuple[Node, ...]] = {}
+        for member in group.members:
+            nodes = _tried(partial(inside, member))
+            members += nodes
+            written[member.name] = (*written.get(member.name, ()), *nodes)
+        return GroupNode(group, tuple(members), overrides, wording, written)
 
     def _member(
         self,

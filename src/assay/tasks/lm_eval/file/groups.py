@@ -8,10 +8,11 @@ from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, did_you_mean
 from assay.core.specs import GroupMetricSpec
+from assay.tasks.lm_eval.file.score_key import SCORE, ScoreDefinition, read_scores
 from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, KeyPath, SourceLocation, TaskFile
 
 _GROUP_OWN_KEYS = frozenset(
-    {"group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag", "task_list", "card"}
+    {"group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag", "task_list", "card", SCORE}
 )
 AGGREGATE_KEYS = ("metric", "aggregation", "weight_by_size", "filter_list")
 MEMBER = "a name, {task: name, …} or {group: name, …}"
@@ -60,6 +61,7 @@ class GroupDefinition:
     members: tuple[Member, ...]
     metrics: tuple[GroupMetricSpec, ...]
     changes: MemberOverrides
+    scores: tuple[ScoreDefinition, ...] = ()
 
 
 def define_group(file: TaskFile, data: Mapping[str, Any], name: str, above: tuple[Any, ...] = ()) -> GroupDefinition:
@@ -76,6 +78,7 @@ def define_group(file: TaskFile, data: Mapping[str, Any], name: str, above: tupl
         members=tuple(_member(file, item, (*above, "task", place)) for place, item in enumerate(listed)),
         metrics=_aggregates(file, data.get("aggregate_metric_list"), above),
         changes=_changes(file, {key: value for key, value in data.items() if key not in _GROUP_OWN_KEYS}, above),
+        scores=read_scores(file, data, above) if SCORE in data else (),
     )
 
 

@@ -21,6 +21,7 @@ from assay.tasks.lm_eval.file.format_key import (
     usual_output_type,
 )
 from assay.tasks.lm_eval.file.prompt_list import list_faults, listed_prompts
+from assay.tasks.lm_eval.file.score_key import SCORE, score_faults
 from assay.tasks.lm_eval.file.value_checks import (
     CODE_KEYS,
     COLUMN,
@@ -142,6 +143,7 @@ GROUP_KEYS: dict[str, KeySchema] = {
     "group_alias": TEXT,
     "task": KeySchema("a list of members", is_type(list)),
     "aggregate_metric_list": KeySchema("a mapping or a list of mappings", is_type(dict, list)),
+    SCORE: KeySchema("a mapping or a list of mappings", is_type(dict, list)),
     "metadata": KeySchema("a mapping", lambda value: True),
     "tag": KeySchema("text or a list of texts", is_texts),
     "card": MAPPING,
@@ -266,6 +268,7 @@ def group_faults(file: TaskFile) -> list[Fault]:
     """Every fault of a group file. Other keys are overrides for the members, so task keys are valid too."""
     rest = {key: value for key, value in file.data.items() if key not in ("group", "task", CONFIGURATIONS)}
     faults = [*key_faults(file, {**TASK_KEYS, **GROUP_KEYS}, rest, ()), *group_part_faults(file), *card_faults(file)]
+    faults += score_faults(file)
     if CONFIGURATIONS in file.data:
         found = "a file with configurations names its group by the key task"
         faults.append(Fault(file.where(CONFIGURATIONS), found, next="Write task: in place of group:"))
