@@ -31,6 +31,7 @@ from assay.tasks.lm_eval.file.groups import (
     define_group,
     split_member,
     unknown_member,
+    unknown_part,
 )
 from assay.tasks.lm_eval.file.python_code import CodeLoader
 from assay.tasks.lm_eval.file.schema import KnownNames, base_faults, column_faults, group_faults, task_faults
@@ -227,7 +228,21 @@ def _group_faults(file: TaskFile, catalog: Catalog) -> list[Fault]:
         if chain:
             found = f"group cycle: {' → '.join((group.name, *chain))}"
             faults.append(Fault(file.where(*member.place), found, next="Remove one of these members"))
-    return faults
+    return [*faults, *_unknown_parts(group, catalog.entries)]
+
+
+def _unknown_parts(group: GroupDefinition, entries: Mapping[str, TaskEntry]) -> Iterator[Fault]:
+    """Parts of a score that name neither a member of the group nor a task or group below one."""
+    parts = [part for score in group.scores for part in score.parts or ()]
+    known = {member.name for member in group.members}
+    waiting = list(known) if parts else []
+    while waiting:
+        entry = entries.get(split_member(waiting.pop(), entries)[0])
+        new = {entry.name, *entry.members} - known if entry is not None else set()
+        known |= new
+        waiting += new
+    for part in parts:
+        yield from (unknown_part(group, part, name) for name in part.of if name not in known)
 
 
 def _unknown_names(file: TaskFile, catalog: Catalog) -> list[Fault]:

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Union
 
-from assay.core.errors import Fault, TaskFileError, did_you_mean
+from assay.core.errors import Fault, TaskFileError
 from assay.core.group_scores import BEST, MACRO, MICRO, CombinedTerm, GroupScore, ScoreTerm, TaskTerm
 from assay.tasks.file_tasks import FileSettings, FileTasks
+from assay.tasks.lm_eval.file.groups import unknown_part
 from assay.tasks.lm_eval.file.score_key import PartDefinition, ScoreDefinition
 from assay.tasks.task_tree import ErrorNode, FileNode, GroupNode, Node, ReadyNode, walk
 
@@ -74,11 +75,7 @@ def _own_name(node: Node) -> str | None:
 
 
 def _unknown(node: GroupNode, part: PartDefinition, found: Mapping[str, Sequence[Node]]) -> Iterator[Fault]:
-    file = node.definition.file
-    for name in (name for name, nodes in found.items() if not nodes):
-        hint = did_you_mean(name, node.written)
-        said = f'"{name}" is neither a member of the group "{node.definition.name}" nor below one{hint}'
-        yield Fault(file.where(*part.place), said, "one of " + ", ".join(node.written))
+    yield from (unknown_part(node.definition, part, name) for name, nodes in found.items() if not nodes)
 
 
 # Terms

@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, did_you_mean
 from assay.core.specs import GroupMetricSpec
-from assay.tasks.lm_eval.file.score_key import SCORE, ScoreDefinition, read_scores
+from assay.tasks.lm_eval.file.score_key import SCORE, PartDefinition, ScoreDefinition, read_scores
 from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, KeyPath, SourceLocation, TaskFile
 
 _GROUP_OWN_KEYS = frozenset(
@@ -100,6 +100,13 @@ def unknown_member(file: TaskFile, member: Member, known: Collection[str]) -> Fa
     found = f'unknown task "{name}"{did_you_mean(name, known)}, a member of the group "{file.data.get("group")}"'
     advice = "Correct or remove the member, or add the folder of its file: --include_path FOLDER. See: assay ls tasks"
     return Fault(file.where(*member.place), found, next=advice)
+
+
+def unknown_part(group: GroupDefinition, part: PartDefinition, name: str) -> Fault:
+    """The fault of a part of a score that names no member."""
+    known = list(dict.fromkeys(member.name for member in group.members))
+    found = f'"{name}" is neither a member of the group "{group.name}" nor below one{did_you_mean(name, known)}'
+    return Fault(group.file.where(*part.place), found, "one of " + ", ".join(known))
 
 
 def _member(file: TaskFile, item: Any, place: tuple[Any, ...]) -> Member:
