@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,8 +100,8 @@ def test_a_group_that_its_tool_averages_first(scores: Scores, folder: Path) -> N
 def test_a_style_and_levels_of_the_group(scores: Scores) -> None:
     text = "task: [a]\nscore: {metric: acc}\n"
     assert scores(text, "suite@letters")["suite@letters score"].parts == (TaskTerm("a@letters", ("acc",)),)
-    found = scores(text, fewshot_seeds=[1, 2])
-    assert found["suite#seed=2 score"].parts == (TaskTerm("a#seed=2", ("acc",)),)
+    found = scores(text, style="letters", orders=2)
+    assert found["suite@letters#order=2 score"].parts == (TaskTerm("a@letters#order=2", ("acc",)),)
 
 
 def test_a_profile_of_the_whole_group_has_no_score_and_says_so(folder: Path) -> None:

@@ -164,13 +164,13 @@ def _task_value(term: TaskTerm, task: TaskResult) -> _Value:
     ]
     equal = [1.0] * len(metrics)
     return _Value(
-        weighted_mean(own, equal),
-        (_end([low for low, _ in ends], equal), _end([high for _, high in ends], equal)),
-        {family: task.sample_len},
-        task.sample_len,
-        task.denominators.failed,
-        _chance(task, names[0]),
-        frozenset(metric.higher_is_better for metric in metrics),
+        composite=weighted_mean(own, equal),
+        ends=(_end([low for low, _ in ends], equal), _end([high for _, high in ends], equal)),
+        documents={family: task.sample_len},
+        size=task.sample_len,
+        failed=task.denominators.failed,
+        chance=_chance(task, names[0]),
+        directions=frozenset(metric.higher_is_better for metric in metrics),
     )
 
 
@@ -182,13 +182,13 @@ def _mean(parts: Sequence[_Value], by_size: bool) -> _Value:
         for family, count in part.documents.items():
             documents[family] = max(count, documents.get(family, 0))
     return _Value(
-        weighted_mean([part.composite for part in parts], weights),
-        (_end([part.ends[0] for part in parts], reached), _end([part.ends[1] for part in parts], reached)),
-        documents,
-        sum(part.size for part in parts),
-        sum(part.failed for part in parts),
-        _end([part.chance for part in parts], weights),
-        frozenset().union(*(part.directions for part in parts)),
+        composite=weighted_mean([part.composite for part in parts], weights),
+        ends=(_end([part.ends[0] for part in parts], reached), _end([part.ends[1] for part in parts], reached)),
+        documents=documents,
+        size=sum(part.size for part in parts),
+        failed=sum(part.failed for part in parts),
+        chance=_end([part.chance for part in parts], weights),
+        directions=frozenset().union(*(part.directions for part in parts)),
     )
 
 
