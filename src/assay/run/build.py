@@ -91,9 +91,21 @@ def selected_documents(task: Task, spec: RunSpec) -> Sequence[Document]:
                 Fault(f"--samples {name}", f"no documents {outside}", f"places from 0 to {len(documents) - 1}")
             )
         return [documents[index] for index in wanted]
-    if spec.sparing.sample is not None:
-        return _sampled(task, spec.sparing.sample, spec.sparing.seed)
+    size = sample_size(task, spec)
+    if size is not None:
+        return _sampled(task, size, spec.sparing.seed)
     return documents if spec.limit is None else documents[: document_count(spec.limit, len(documents))]
+
+
+def sample_size(task: Task, spec: RunSpec) -> float | None:
+    """Size of the random sample of a task: the run's, else that of its file or group; None for no sample.
+
+    A run that limits or chooses documents overrides the file.
+    """
+    if spec.sparing.sample is not None or spec.limit is not None:
+        return spec.sparing.sample
+    names = spec.samples or ()
+    return None if {task.card.name, task.card.base}.intersection(names) else task.card.config.get("sample")
 
 
 def _checked_documents(task: Task) -> Sequence[Document]:
