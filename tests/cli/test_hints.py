@@ -267,24 +267,24 @@ def test_folders_without_task_files_say_what_to_do(cli: Cli, tmp_path: Path, tas
 def test_a_task_of_an_installed_lm_eval_is_found_without_importing_it(
     process: Cli, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    words = ["run", "--model", "dummy", "--tasks", "helloswag"]
+    words = ["run", "--model", "dummy", "--tasks", "frobnicate"]
     advice = "For lm-eval's: pip install --no-deps lm-eval, then the same command again"
     assert advice in process(*words).err
-    folder = tmp_path / "site" / "lm_eval" / "tasks" / "helloswag"
+    folder = tmp_path / "site" / "lm_eval" / "tasks" / "frobnicate"
     folder.mkdir(parents=True)
     (folder.parents[1] / "__init__.py").write_text("raise RuntimeError('imported')\n")
-    (folder / "helloswag.yaml").write_text(
-        "task: helloswag\ndataset_path: json\ndataset_kwargs: {data_files: {test: h.jsonl}}\ntest_split: test\n"
+    (folder / "frobnicate.yaml").write_text(
+        "task: frobnicate\ndataset_path: json\ndataset_kwargs: {data_files: {test: h.jsonl}}\ntest_split: test\n"
         "output_type: multiple_choice\ndoc_to_text: '{{q}}'\ndoc_to_choice: [a, b]\ndoc_to_target: label\n"
     )
     (folder / "h.jsonl").write_text('{"q": "?", "label": 0}\n')
     done = process(*words)
     assert done.err == (
-        'error: --tasks: unknown task "helloswag". lm-eval\'s task files have it. '
+        'error: --tasks: unknown task "frobnicate". lm-eval\'s task files have it. '
         f"Add: --include_path {folder.parent}\n"
     )
     assert process(*words, "--include_path", folder.parent).code == 0
-    assert 'a similar name (did you mean "helloswag"?). Add: --include_path' in process(*words[:-1], "heloswagg").err
+    assert 'a similar name (did you mean "frobnicate"?). Add: --include_path' in process(*words[:-1], "frobnicatee").err
 
 
 def test_models_with_commas_get_a_hint_to_use_spaces(cli: Cli) -> None:

@@ -38,6 +38,83 @@ def test_a_text_narrows_the_list(cli: Cli) -> None:
     assert cli("ls", "tasks", "zzz").out.splitlines()[-1] == "0 tasks"
 
 
+def test_words_are_searched_in_name_description_family_and_metric(cli: Cli, task_folder: Path) -> None:
+    write_quiz(task_folder)
+
+    def names(*words: str) -> list[str]:
+        return [row["name"] for row in json.loads(cli("ls", "tasks", *words, "--include_path", task_folder).out)]
+
+    everything = ["quiz_algebra", "quiz_botany"]
+    for word in ("ALL OF SCHOOL", "exams", "acc_norm", "fr"):
+        assert [name for name in names(word, "--json") if name.startswith("quiz")] == everything, word
+    assert names("school", "algebra", "--json") == ["quiz_algebra"]
+    assert names("school", "nothing", "--json") == []
+
+
+QUIZ = """\
+task: quiz
+dataset_path: owner/quiz
+test_split: test
+output_type: multiple_choice
+doc_to_text: q
+doc_to_choice: c
+doc_to_target: a
+num_fewshot: 5
+card: {description: Questions of all of school., family: exams, primary: acc_norm, languages: [fr]}
+configurations: {algebra: {}, botany: {}}
+"""
+
+
+def write_quiz(folder: Path) -> None:
+    (folder / "quiz.yaml").write_text(QUIZ, encoding="utf-8")
+
+
+def test_a_listed_task_has_everything_that_is_known(cli: Cli, task_folder: Path) -> None:
+    write_quiz(task_folder)
+    row = json.loads(cli("ls", "tasks", "quiz_algebra", "--include_path", task_folder, "--json").out)[0]
+    assert row == {
+        "name": "quiz_algebra",
+        "description": "Questions of all of school.",
+        "family": "exams",
+        "metric": "acc_norm",
+        "shots": "5",
+        "languages": "fr",
+        "type": "multiple_choice",
+        "tags": "",
+        "group": "quiz",
+        "file": str(task_folder / "quiz.yaml"),
+    }
+    row = json.loads(cli("ls", "groups", "exams", "--include_path", task_folder, "--json").out)[0]
+    assert (row["name"], row["tasks"], row["members"]) == ("quiz", "2", "quiz_algebra, quiz_botany")
+
+
+def test_all_configurations_are_one_row_and_some_are_rows_of_their_own(cli: Cli, task_folder: Path) -> None:
+    write_quiz(task_folder)
+    folder = ("--include_path", task_folder)
+    every = cli("ls", "tasks", "exams", *folder).out
+    assert " quiz " in every and "2 tasks: Questions of all of school." in every and "quiz_algebra" not in every
+    assert every.splitlines()[-1] == "2 tasks"
+    assert "quiz_botany" in cli("ls", "tasks", "exams", "--long", *folder).out
+    some = cli("ls", "tasks", "botany", *folder).out
+    assert "quiz_botany" in some and some.splitlines()[-1] == "1 task"
+
+
+def test_a_narrow_listing_keeps_names_whole_and_leaves_out_files(
+    cli: Cli, task_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_quiz(task_folder)
+    monkeypatch.setenv("COLUMNS", "80")
+    folder = ("--include_path", task_folder)
+    out = cli("ls", "tasks", *folder).out
+    assert "  demo_scramble_insertion  exact_match    3 shots  en\n    Restore a word" in out
+    assert "\ndemo\n" in out and "\nexams\n" in out and ".yaml" not in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "  quiz  acc_norm  2 tasks  fr\n    Questions of all of school." in cli("ls", "groups", "exams", *folder).out
+    monkeypatch.setenv("COLUMNS", "120")
+    assert "Family" in cli("ls", "tasks", "--include_path", task_folder).out
+    assert "quiz.yaml" in "".join(cli("ls", "groups", "exams", "--long", "--include_path", task_folder).out.split())
+
+
 def test_tags_and_tasks_of_a_folder(cli: Cli, task_folder: Path) -> None:
     (row,) = json.loads(cli("ls", "tags", "--include_path", task_folder, "--json").out)
     assert row == {"name": "paint", "members": "colours", "file": ""}
@@ -78,7 +155,8 @@ def test_tags_and_types_narrow_the_tasks(cli: Cli, task_folder: Path) -> None:
         return [row["name"] for row in json.loads(cli("ls", "tasks", *words, "--json").out)]
 
     assert names("--include_path", str(task_folder), "--tag", "paint") == ["colours"]
-    assert names("--output-type", "multiple_choice") == ["demo_questions", "demo_questions_letters"]
+    assert {"demo_questions", "demo_questions_letters"} <= {*names("--output-type", "multiple_choice")}
+    assert "demo_cloze" not in names("--output-type", "multiple_choice")
     assert names("--tag", "nothing") == []
 
 

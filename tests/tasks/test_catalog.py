@@ -113,3 +113,21 @@ def test_names_and_patterns(tmp_path: Path, write_yaml: Write) -> None:
 def test_a_folder_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--include_path: no folder .*nowhere"):
         Catalog([tmp_path / "nowhere"]).entries  # noqa: B018
+
+
+def test_entries_have_the_facts_of_cards(tmp_path: Path, write_yaml: Write) -> None:
+    card = "{description: One., family: reading, primary: f1, languages: [en, fr]}"
+    write_yaml("a.yaml", f"task: a\nnum_fewshot: 3\nmetric_list: [{{metric: acc}}, {{metric: f1}}]\ncard: {card}\n")
+    write_yaml("b.yaml", "task: b\nmetric_list: [{metric: acc}, {metric: f1}]\n")
+    write_yaml("c.yaml", "task: c\nmetric_list: acc\ncard: [wrong]\n")
+    entries = Catalog([tmp_path]).entries
+    one = entries["a"]
+    assert (one.description, one.family, one.primary, one.shots) == ("One.", "reading", "f1", 3)
+    assert one.languages == ("en", "fr")
+    assert (entries["b"].primary, entries["b"].shots, entries["b"].family) == ("acc", 0, "")
+    assert (entries["c"].primary, entries["c"].description) == ("", "")
+
+
+def test_the_family_of_a_library_task_is_its_folder() -> None:
+    assert Catalog().entries["hellaswag"].family == "commonsense"
+    assert {Catalog().entries[name].family for name in ("mmlu", "mmlu_stem", "mmlu_anatomy")} == {"knowledge"}

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from assay.core.version import __version__
-from assay.tasks.catalog import TaskEntry, index_folder
+from assay.tasks.catalog import index_folder
+from assay.tasks.catalog_entries import TaskEntry
 
 COUNT = 220
 
@@ -42,7 +43,20 @@ def test_a_remembered_index_equals_a_fresh_one(folder: Path, tmp_path: Path) -> 
     first = indexed(folder, tmp_path / "memory")
     assert len(list((tmp_path / "memory").iterdir())) == 1
     assert indexed(folder, tmp_path / "memory") == first == indexed(folder, None)
-    assert first["task007"] == TaskEntry("task007", "task", str(folder / "007.yaml"), "multiple_choice", ("old",))
+    entry = TaskEntry("task007", "task", str(folder / "007.yaml"), "multiple_choice", ("old",), shots=0)
+    assert first["task007"] == entry
+
+
+def test_cards_and_configurations_are_remembered(folder: Path, tmp_path: Path) -> None:
+    card = "{description: d, primary: acc, languages: [en]}"
+    (folder / "quiz.yaml").write_text(f"task: quiz\ncard: {card}\nconfigurations: {{a: {{num_fewshot: 2}}, b: {{}}}}\n")
+    first = indexed(folder, tmp_path / "memory")
+    assert indexed(folder, tmp_path / "memory") == first
+    assert (first["quiz_a"].languages, first["quiz_a"].shots, first["quiz"].members) == (
+        ("en",),
+        2,
+        ("quiz_a", "quiz_b"),
+    )
 
 
 def test_a_remembered_file_is_not_read_again(folder: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from assay.core.specs import RunSpec
 from assay.options.commands import Command
-from assay.options.option import OPTIONAL, REPEAT, SWITCH, WORDS, Option, field_default
+from assay.options.option import ANY, OPTIONAL, REPEAT, SWITCH, WORDS, Option, field_default
 
 # Columns before the description of an option; a longer name gets its own line.
 _INDENT = 25
@@ -32,7 +32,7 @@ def usage(name: str, own: Command) -> str:
     words = ["usage: assay", name]
     for dest, option in own.options.items():
         if option.is_positional:
-            words.append(label(dest, option) if option.takes != OPTIONAL else f"[{option.metavar}]")
+            words.append(label(dest, option))
     words += [label(dest, option, short=False) for dest, option in own.options.items() if option.is_required]
     return " ".join([*words, "[options]"])
 
@@ -40,7 +40,7 @@ def usage(name: str, own: Command) -> str:
 def label(name: str, option: Option, short: bool = True) -> str:
     """An option as it is typed: `--limit, -L N`."""
     value = option.metavar or name.upper()
-    values = {SWITCH: "", OPTIONAL: f"[{value}]", WORDS: f"{value} …"}.get(option.takes, value)
+    values = {SWITCH: "", OPTIONAL: f"[{value}]", ANY: f"[{value} …]", WORDS: f"{value} …"}.get(option.takes, value)
     if option.is_positional:
         return values
     flag = option.flag or f"--{name}"

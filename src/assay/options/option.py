@@ -20,6 +20,7 @@ from assay.core.errors import Fault, UserError
 SWITCH = "switch"  # none: --log_samples
 VALUE = "value"  # one: --limit 10
 OPTIONAL = "optional"  # none or one: --audit, --audit 5
+ANY = "any"  # any number, positional: assay ls tasks exam questions
 WORDS = "words"  # one or more, repeatable: --model_args a=1 b=2
 REPEAT = "repeat"  # one, repeatable: --include_path A --include_path B
 

@@ -18,7 +18,7 @@ from typing import Any, cast
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.training import parse_fit_spec
 from assay.options.commands import Command
-from assay.options.option import OPTIONAL, REPEAT, SWITCH, WORDS, Option
+from assay.options.option import ANY, OPTIONAL, REPEAT, SWITCH, WORDS, Option
 from assay.options.table import Settings, setting_options, training_options
 
 # Commands that evaluate or train models, and commands on recorded runs and files; the options of both load on demand.
@@ -110,7 +110,7 @@ def flags_of(name: str, option: Option) -> tuple[str, ...]:
     return (option.flag or f"--{name}", *([option.short] if option.short else []), *option.aliases)
 
 
-_NARGS = {OPTIONAL: "?", WORDS: "+", "any": "*"}
+_NARGS = {OPTIONAL: "?", WORDS: "+", ANY: "*"}
 
 
 def _add(parser: argparse.ArgumentParser, name: str, option: Option) -> None:

@@ -17,7 +17,7 @@ from assay.options.commands import (
     format_option,
     output_option,
 )
-from assay.options.option import OPTIONAL, SWITCH, WORDS, Option, read_count, read_margin, split_names
+from assay.options.option import ANY, OPTIONAL, SWITCH, WORDS, Option, read_count, read_margin, split_names
 from assay.options.table import (
     OUTPUT,
     RUNS,
@@ -225,10 +225,11 @@ def _ls() -> Command:
             choices=LISTINGS,
             synonyms=SYNONYMS,
         ),
-        "text": Option("only rows that contain this text", "", "TEXT", "all rows", takes=OPTIONAL, is_positional=True),
+        "text": Option("only rows that contain these words", "", "WORD", "all rows", takes=ANY, is_positional=True),
         "include_path": setting_options()["include_path"],
         "tag": Option("only tasks with this tag", TASKS, "TAG", "all"),
         "output_type": Option("only tasks of this type, such as multiple_choice", TASKS, "TYPE", "all"),
+        "long": Option("every task with its type, tags and file; groups with all members", OUTPUT, takes=SWITCH),
         "format": format_option("text", "json"),
         "store": STORE,
     }

@@ -16,10 +16,12 @@ from rich.padding import Padding
 from rich.text import Text
 
 from assay.report.safe_names import model_name
+from assay.report.task_listing import GROUP_HEADINGS, TASK_HEADINGS, UNSEARCHED, group_rows, task_rows
 from assay.store.run_records import RunRecord
 from assay.tasks.catalog import Catalog
 
-Listing = tuple[tuple[str, ...], Sequence[tuple[str, ...]]]
+Row = tuple[str, ...]
+Listing = tuple[tuple[str, ...], Sequence[Row]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +54,16 @@ def listing(what: str, sources: Sources) -> Listing:
 
 
 def _tasks(sources: Sources) -> Listing:
-    catalog = sources.open_catalog()
-    rows = [
-        (entry.name, entry.output_type or entry.kind, ", ".join(entry.tags), str(entry.path or ""))
-        for entry in sorted(catalog.entries.values(), key=lambda entry: entry.name)
-        if entry.kind in ("task", "plugin")
-        and (sources.tag is None or sources.tag in entry.tags)
-        and (sources.output_type is None or sources.output_type == entry.output_type)
-    ]
-    return ("Name", "Type", "Tags", "File"), rows
+    return TASK_HEADINGS, task_rows(sources.open_catalog(), sources.tag, sources.output_type)
 
 
-def _collections(kind: str) -> Callable[[Sources], Listing]:
-    def listing(sources: Sources) -> Listing:
-        found = [entry for entry in sources.open_catalog().entries.values() if entry.kind == kind]
-        rows = [(entry.name, ", ".join(entry.members), str(entry.path or "")) for entry in found]
-        return ("Name", "Members", "File"), sorted(rows)
+def _groups(sources: Sources) -> Listing:
+    return GROUP_HEADINGS, group_rows(sources.open_catalog())
 
-    return listing
+
+def _tags(sources: Sources) -> Listing:
+    found = [entry for entry in sources.open_catalog().entries.values() if entry.kind == "tag"]
+    return ("Name", "Members", "File"), sorted((entry.name, ", ".join(entry.members), "") for entry in found)
 
 
 def _models(sources: Sources) -> Listing:
@@ -162,10 +156,18 @@ def _task_list(record: RunRecord) -> str:
     return ", ".join(record.spec.get("tasks", [])) + (f" (not scored: {', '.join(lost)})" if lost else "")
 
 
+def rows_with(words: Sequence[str], headings: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
+    """The rows that contain every word, in any column; upper and lower case are the same."""
+    places = [place for place, heading in enumerate(headings) if heading not in UNSEARCHED]
+    texts = ["\n".join(row[place] for place in places).lower() for row in rows]
+    wanted = [word.lower() for word in words]
+    return [row for row, text in zip(rows, texts, strict=True) if all(word in text for word in wanted)]
+
+
 LISTINGS: dict[str, Callable[[Sources], Listing]] = {
     "tasks": _tasks,
-    "groups": _collections("group"),
-    "tags": _collections("tag"),
+    "groups": _groups,
+    "tags": _tags,
     "models": _models,
     "metrics": _metrics,
     "filters": _filters,

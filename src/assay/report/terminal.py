@@ -48,6 +48,7 @@ _LEAST_SECONDS = 1.0
 _RECENT_SECONDS = 30.0
 _MOST_TABLE_ROWS = 300
 _WIDEST_COLUMN = 60
+_WIDEST_NAME = 40
 _TEXT_HEADINGS = ("Task", COUNT_HEADINGS[0], NARROW_HEADINGS[0], "Version", "Filter", "Metric", "")
 
 Clock = Callable[[], float]
@@ -431,8 +432,9 @@ def show_listing(console: Console, headings: Sequence[str], rows: Sequence[Seque
 def plain_table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     """A simple table for listings."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
+    for place, heading in enumerate(headings):
+        is_name = place == 0 and all(cell_len(str(row[0])) <= _WIDEST_NAME for row in rows)
+        table.add_column(heading, overflow="fold", no_wrap=is_name)  # names are copied, so they stay in one piece
     for row in rows:
         table.add_row(*(Text(printable(str(cell))) for cell in row))
     return table

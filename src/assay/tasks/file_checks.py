@@ -20,7 +20,8 @@ from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, UserError
 from assay.core.specs import TaskOptions
-from assay.tasks.catalog import Catalog, TaskEntry, task_files
+from assay.tasks.catalog import Catalog, task_files
+from assay.tasks.catalog_entries import TaskEntry
 from assay.tasks.lm_eval.file.card import primary_faults
 from assay.tasks.lm_eval.file.code_outline import missing_code_faults, registered_filters
 from assay.tasks.lm_eval.file.configurations import configuration_faults, defined_files, is_configured

@@ -22,6 +22,9 @@ from assay.tasks.lm_eval.file.yaml_errors import syntax_fault, value_faults
 
 KeyPath = tuple[Any, ...]
 
+# The key of facts, the only mapping whose keys are merged with those of an included file.
+CARD = "card"
+
 # Maximum keys and items of one file. With aliases of aliases, a short file can expand to any number of them.
 MAX_KEY_PATHS = 200_000
 # Maximum bytes of one file. The largest in lm-eval's tree has 62,570; data belongs in separate files.
@@ -318,7 +321,10 @@ def _key(node: yaml.Node, loader: _Loader) -> Any:
 
 
 def read_task_file(path: Path) -> TaskFile:
-    """A task file with its includes. Merging is shallow: the file's own keys win, then later includes."""
+    """A task file with its includes. Merging is shallow: the file's own keys win, then later includes.
+
+    Only the keys of a card are merged one by one.
+    """
     return _read(path, (), str(path), {})
 
 
@@ -407,11 +413,23 @@ def _merge(
     new: dict[str, Any],
     new_places: dict[KeyPath, SourceLocation],
 ) -> None:
-    """Adds top-level keys; the locations of a replaced key are removed."""
-    data.update(new)
-    for keys in [keys for keys in places if keys[0] in new]:
+    """Adds top-level keys; the locations of a replaced key are removed. The keys of a card are added one by one."""
+    card = merged_card(data.get(CARD), new.get(CARD))
+    kept = card.keys() - new[CARD].keys() if card else set()
+    data.update(new if card is None else {**new, CARD: card})
+    for keys in [keys for keys in places if keys[0] in new and not (keys[0] == CARD and keys[1:2] and keys[1] in kept)]:
         del places[keys]
     places.update({keys: place for keys, place in new_places.items() if keys[0] in new})
+
+
+def merged_card(base: Any, own: Any) -> dict[str, Any] | None:
+    """The facts of two cards, where the second takes precedence; None if there are not two."""
+    return {**base, **own} if isinstance(base, dict) and isinstance(own, dict) else None
+
+
+def _with_card(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    card = merged_card(base.get(CARD), own.get(CARD))
+    return {**base, **own} if card is None else {**base, **own, CARD: card}
 
 
 class TopLevelKeyReader:
@@ -451,6 +469,6 @@ class TopLevelKeyReader:
             if base not in self._included:
                 self._included[base] = self._merged(base, depth + 1)
             inner, deeper = self._included[base]
-            merged.update(inner)
+            merged = _with_card(merged, inner)
             files += [base, *deeper]
-        return {**merged, **data}, tuple(files)
+        return _with_card(merged, data), tuple(files)
