@@ -69,6 +69,13 @@ def test_members_have_their_own_metrics_filters_and_floors(scores: Scores) -> No
     assert found == {"suite average": CombinedTerm("suite", parts, MACRO, scale=100)}
 
 
+def test_a_part_may_have_parts_with_their_own_floors(scores: Scores) -> None:
+    text = "task: [a, pair]\nscore:\n  members:\n    a: acc\n    both: {metric: f1, of: {b: {floor: 1/4}, c: {floor: 1/2}}}\n"
+    (term,) = scores(text).values()
+    terms = (TaskTerm("b", ("f1",), None, Normalisation(0.25)), TaskTerm("c", ("f1",), None, Normalisation(0.5)))
+    assert term.parts == (TaskTerm("a", ("acc",)), CombinedTerm("both", terms))
+
+
 def test_a_part_may_be_below_a_member_or_a_groups_own_score(scores: Scores, folder: Path) -> None:
     (folder / "pair.yaml").write_text("group: pair\ntask: [b, c]\nscore: {name: mark, metric: acc, floor: 0.2}\n")
     found = scores("task: [a, pair]\nscore: {members: {c: acc, pair: mark}}\n")
@@ -116,7 +123,7 @@ FAULTS = [
     ("score: 7", "suite.yaml:3  score: is 7"),
     ("score: {metrc: acc}", 'unknown key "metrc" (did you mean "metric"?)'),
     ("score: {scale: 0}", "score.scale: is 0; expected a number above 0"),
-    ("score: {floor: low}", "score.floor: is 'low'; expected a number or chance"),
+    ("score: {floor: low}", "score.floor: is 'low'; expected a number, a fraction such as 1/3, or chance"),
     ("score: {floor: 0.5, ceiling: 0.5}", "score.ceiling: is 0.5, which is not above the floor 0.5"),
     ("score: {ceiling: 0.5}", "score.ceiling: is given without a floor"),
     ("score: {average: mean}", "score.average: is 'mean'; expected macro (each counts once) or micro"),

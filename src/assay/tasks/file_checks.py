@@ -242,7 +242,9 @@ def _unknown_parts(group: GroupDefinition, entries: Mapping[str, TaskEntry]) -> 
         new = {entry.name, *entry.members} - known if entry is not None else set()
         known |= new
         waiting += new
-    for part in parts:
+    while parts:
+        part = parts.pop(0)
+        parts = [*part.parts, *parts]
         yield from (unknown_part(group, part, name) for name in part.of if name not in known)
 
 

@@ -43,11 +43,10 @@ def _score(node: GroupNode, definition: ScoreDefinition, below: TasksBelow) -> G
     if parts is None:  # every task below the group is a part
         whole = replace(definition.each, name=node.definition.name, of=tuple(node.written))
         return GroupScore(definition.name, replace(_over_all(node, whole, below), scale=definition.scale))
-    found = {part.name: _found(node, part) for part in parts}
-    faults = [fault for part in parts for fault in _unknown(node, part, found[part.name])]
+    faults = [fault for part in parts for fault in _unknown(node, part)]
     if faults:
         raise TaskFileError(*faults)
-    terms = [_part_term(part, found[part.name], below) for part in parts]
+    terms = [_part_term(node, part, below) for part in parts]
     how = MICRO if definition.is_pooled else MACRO
     term = CombinedTerm(node.definition.name, tuple(terms), how, scale=definition.scale)
     return GroupScore(definition.name, term)
@@ -74,7 +73,10 @@ def _own_name(node: Node) -> str | None:
     return str(node.file.data.get("task")) if isinstance(node, FileNode) else None
 
 
-def _unknown(node: GroupNode, part: PartDefinition, found: Mapping[str, Sequence[Node]]) -> Iterator[Fault]:
+def _unknown(node: GroupNode, part: PartDefinition) -> Iterator[Fault]:
+    found = _found(node, part)
+    for inner in part.parts:
+        yield from _unknown(node, inner)
     yield from (unknown_part(node.definition, part, name) for name, nodes in found.items() if not nodes)
 
 
@@ -95,7 +97,11 @@ def _pooled(part: PartDefinition, nodes: Sequence[Node], below: TasksBelow) -> C
     return CombinedTerm(part.name, tuple(terms), MICRO, part.normalisation)
 
 
-def _part_term(part: PartDefinition, found: Mapping[str, tuple[Node, ...]], below: TasksBelow) -> ScoreTerm:
+def _part_term(node: GroupNode, part: PartDefinition, below: TasksBelow) -> ScoreTerm:
+    found = _found(node, part)
+    if part.parts:
+        how = MICRO if part.is_pooled else MACRO
+        return CombinedTerm(part.name, tuple(_part_term(node, inner, below) for inner in part.parts), how)
     if part.is_pooled:
         return _pooled(part, [node for own in found.values() for node in own], below)
     members = [

@@ -6,8 +6,10 @@ Takes a group's mapping, gives the definition of each score, or every fault with
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, did_you_mean
@@ -15,6 +17,7 @@ from assay.core.group_scores import CHANCE, MACRO, MICRO, Normalisation
 from assay.tasks.lm_eval.file.yaml_reader import KeyPath, TaskFile
 
 SCORE, _NAME = "score", "score"
+_FRACTION = re.compile(r"[0-9]+/[1-9][0-9]*")
 _AVERAGES = "macro (each counts once) or micro (each document counts once)"
 
 
@@ -25,6 +28,7 @@ class PartDefinition:
     Attributes:
         name: the member's name as the group lists it, or any name if `of` lists members.
         of: members, or groups and tasks below them.
+        parts: the parts that it consists of, each with its own settings; empty if `of` lists members.
         metrics: metrics, averaged first; empty for each task's primary metric.
         filter: the pipeline of the metrics; None for the first that has each.
         normalisation: applied to each task, or to all documents together if they are pooled; None for none.
@@ -39,6 +43,7 @@ class PartDefinition:
     normalisation: Normalisation | None = None
     is_pooled: bool = False
     place: KeyPath = ()
+    parts: tuple[PartDefinition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,10 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _is_level(value: Any) -> bool:
+    return _is_number(value) or (isinstance(value, str) and _FRACTION.fullmatch(value) is not None)
+
+
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
@@ -102,7 +111,7 @@ _TEXTS: _Rule = ("text or a list of texts", lambda value: _is_text(value) or _ar
 _PART_KEYS: dict[str, _Rule] = {
     "metric": _TEXTS,
     "filter": _TEXT,
-    "floor": (f"a number or {CHANCE}", lambda value: _is_number(value) or value == CHANCE),
+    "floor": (f"a number, a fraction such as 1/3, or {CHANCE}", lambda value: value == CHANCE or _is_level(value)),
     "ceiling": ("a number", _is_number),
     "average": (_AVERAGES, lambda value: value in (MACRO, MICRO)),
 }
@@ -112,7 +121,13 @@ _SCORE_KEYS: dict[str, _Rule] = {
     "scale": ("a number above 0", lambda value: _is_number(value) and value > 0),
     "members": ("a mapping from member to metric", lambda value: isinstance(value, dict) and bool(value)),
 }
-_MEMBER_KEYS: dict[str, _Rule] = {**_PART_KEYS, "of": ("a list of members", _are_texts)}
+_MEMBER_KEYS: dict[str, _Rule] = {
+    **_PART_KEYS,
+    "of": (
+        "a list of members, or a mapping from member to metric",
+        lambda value: _are_texts(value) or (isinstance(value, dict) and bool(value)),
+    ),
+}
 _MEMBER = "a metric, a list of metrics, or a mapping: " + ", ".join(_MEMBER_KEYS)
 
 
@@ -166,14 +181,16 @@ class _Reader:
 
     def _part(self, name: str, known: Mapping[str, Any], place: KeyPath) -> PartDefinition:
         metric, of = known.get("metric", []), known.get("of", [name])
+        inner = tuple(self._members(of, known, (*place, "of"))) if isinstance(of, dict) else ()
         return PartDefinition(
             name=name,
-            of=tuple(of),
+            of=() if inner else tuple(of),
             metrics=(metric,) if isinstance(metric, str) else tuple(metric),
             filter=known.get("filter"),
             normalisation=self._normalisation(known, place),
             is_pooled=known.get("average") == MICRO,
             place=place,
+            parts=inner,
         )
 
     def _normalisation(self, known: Mapping[str, Any], place: KeyPath) -> Normalisation | None:
@@ -181,13 +198,14 @@ class _Reader:
             if "ceiling" in known:
                 self._fault((*place, "ceiling"), "is given without a floor", "floor: a number, or chance")
             return None
-        floor, ceiling = known["floor"], float(known.get("ceiling", 1.0))
+        ceiling = float(known.get("ceiling", 1.0))
+        floor = known["floor"] if known["floor"] == CHANCE else float(Fraction(known["floor"]))
         if not isinstance(floor, str) and ceiling <= floor:
             self._fault(
                 (*place, "ceiling"), f"is {ceiling:g}, which is not above the floor {floor:g}", "floor < ceiling"
             )
             return None
-        return Normalisation(floor if isinstance(floor, str) else float(floor), ceiling)
+        return Normalisation(floor, ceiling)
 
     def _checked(self, entry: Mapping[Any, Any], rules: Mapping[str, _Rule], place: KeyPath) -> dict[str, Any]:
         """The keys of a mapping whose values are valid."""
