@@ -39,10 +39,10 @@ def main(line: CommandLine) -> int:
     shown = (headings, rows)
     if options.what in ("tasks", "groups") and not options.long:
         shown = table_of(options.what, headings, rows, everything)
-        if console.width < NARROW:
+        if console.width < NARROW or not rows:
             for text in narrow_lines(*shown, console.width):
                 console.print(printable(text), markup=False, soft_wrap=True)
-            console.print(f"\n{number}")
+            console.print(f"\n{number}" if rows else number)
             return 0
     (show_profiles if options.what == "profiles" else show_listing)(console, *shown)
     console.print(number)

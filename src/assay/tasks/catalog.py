@@ -110,8 +110,7 @@ def _add_root(index: _Index, root: Path, cache_folder: Path | None) -> None:
 
 def _in_family(entry: TaskEntry) -> TaskEntry:
     """An entry of the library, whose family is its folder."""
-    folder = "" if entry.path is None else entry.path.relative_to(LIBRARY).parts[0]
-    return replace(entry, family=folder)
+    return replace(entry, family=str(entry.file)[len(str(LIBRARY)) + 1 :].partition(os.sep)[0])
 
 
 # The files of a folder
