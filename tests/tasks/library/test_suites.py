@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from assay.core.group_scores import CombinedTerm, GroupScore, ScoreTerm, TaskTerm
 from assay.core.results import TaskResult
+from assay.core.score_terms import CombinedTerm, GroupScore, ScoreTerm, TaskTerm
 from assay.core.scores import Denominators, Estimate, MetricResult
 from assay.core.specs import GroupSpec, TaskCard
 from assay.options.specification import make_spec

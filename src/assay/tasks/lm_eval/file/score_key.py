@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, did_you_mean
-from assay.core.group_scores import CHANCE, MACRO, MICRO, Normalisation
+from assay.core.score_terms import CHANCE, MACRO, MICRO, Normalisation
 from assay.tasks.lm_eval.file.yaml_reader import KeyPath, TaskFile
 
 SCORE, _NAME = "score", "score"

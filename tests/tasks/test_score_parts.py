@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import UserError
-from assay.core.group_scores import BEST, MACRO, MICRO, CombinedTerm, Normalisation, TaskTerm
+from assay.core.score_terms import BEST, MACRO, MICRO, CombinedTerm, Normalisation, TaskTerm
 from assay.options.specification import make_spec
 from assay.run.resolve import known_names, resolve_tasks
 from assay.tasks.catalog import Catalog
