@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from assay.core.group_scores import BEST, CHANCE, MICRO, CombinedTerm, GroupScore, Normalisation, ScoreTerm, TaskTerm
 from assay.core.results import Problem, TaskResult
+from assay.core.score_terms import BEST, CHANCE, MICRO, CombinedTerm, GroupScore, Normalisation, ScoreTerm, TaskTerm
 from assay.core.scores import Denominators, Estimate, FailureBounds, MetricResult
 from assay.core.specs import GroupMetricSpec, GroupSpec, TaskCard
 from assay.core.task_variants import TaskVariant

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from assay.core.call_checks import checked_dataclass
-from assay.core.group_scores import GroupScore
+from assay.core.score_terms import GroupScore
 from assay.core.task_variants import TaskVariant, base_name, task_family
 
 

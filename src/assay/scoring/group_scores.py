@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from assay.core.errors import Fault
-from assay.core.group_scores import BEST, CHANCE, MICRO, CombinedTerm, GroupScore, Normalisation, ScoreTerm, TaskTerm
 from assay.core.results import Problem, TaskResult
+from assay.core.score_terms import BEST, CHANCE, MICRO, CombinedTerm, GroupScore, Normalisation, ScoreTerm, TaskTerm
 from assay.core.scores import BYPASS, FailureBounds, MetricResult
 from assay.scoring.scorers.multiple_choice import METHODS
 from assay.stats.composite import Composite, above_floor, composite, normalised, scaled, weighted_mean

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, Union
 
 from assay.core.errors import Fault, TaskFileError, UnknownName, UserError
-from assay.core.group_scores import GroupScore
 from assay.core.protocols import Task
+from assay.core.score_terms import GroupScore
 from assay.core.specs import GroupSpec, TaskOptions, VariationAxes
 from assay.tasks.catalog import Catalog
 from assay.tasks.file_tasks import FileSettings, FileTasks, file_tasks
-from assay.tasks.group_scores import TasksBelow, group_scores
 from assay.tasks.lm_eval.file.python_code import CodeLoader, Consent, Shim, refusals
 from assay.tasks.lm_eval.file.schema import KnownNames
 from assay.tasks.profiles.apply import check_metrics
@@ -32,6 +31,7 @@ from assay.tasks.profiles.expand import (
     task_entries,
 )
 from assay.tasks.profiles.parse import Profile, find_profile
+from assay.tasks.score_parts import TasksBelow, group_scores
 from assay.tasks.task_tree import ErrorNode, FileNode, GroupNode, Node, ReadyNode, TaskFinder, Wanted, Wording, walk
 from assay.tasks.text_tasks import TextTask
 from assay.tasks.unknown_names import unknown_wording

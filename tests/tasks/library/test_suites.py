@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from assay.core.group_scores import CombinedTerm, GroupScore, ScoreTerm, TaskTerm
 from assay.core.results import TaskResult
+from assay.core.score_terms import CombinedTerm, GroupScore, ScoreTerm, TaskTerm
 from assay.core.scores import Denominators, Estimate, MetricResult
 from assay.core.specs import GroupSpec, TaskCard
 from assay.options.specification import make_spec
@@ -22,7 +22,7 @@ from assay.tasks.lm_eval.file.card import REQUIRED
 
 FOLDER = LIBRARY / "suites"
 SUITES = sorted(FOLDER.glob("*.yaml"))
-NAMES = [path.stem.replace("_", "-") for path in SUITES]
+NAMES = [path.stem for path in SUITES]
 TASK = (
     "dataset_path: json\ndataset_kwargs: {data_files: {test: x.jsonl}}\ntest_split: test\n"
     "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: [a, b]\ndoc_to_target: l\n"
@@ -76,14 +76,14 @@ def groups(stand_ins: Path) -> Mapping[str, GroupSpec]:
 @pytest.mark.parametrize("path", SUITES, ids=NAMES)
 def test_a_suite_has_a_card_and_no_faults(path: Path, stand_ins: Path) -> None:
     data = yaml.safe_load(path.read_text())
-    assert data["group"] == path.stem.replace("_", "-")
+    assert data["group"] == path.stem
     assert set(REQUIRED) <= data["card"].keys() and len(data["card"]["description"]) <= 100
     assert check_paths([path], known_names(), catalog=Catalog([stand_ins])).faults == ()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_suite_resolves_with_its_scores(name: str, groups: Mapping[str, GroupSpec]) -> None:
-    data = yaml.safe_load((FOLDER / f"{name.replace('-', '_')}.yaml").read_text())
+    data = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
     listed = data.get("score", [])
     scores = listed if isinstance(listed, list) else [listed]
     assert [score.name for score in groups[name].scores] == [entry.get("name", "score") for entry in scores]

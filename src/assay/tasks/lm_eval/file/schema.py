@@ -33,6 +33,7 @@ from assay.tasks.lm_eval.file.value_checks import (
     FLAG,
     LIST,
     MAPPING,
+    SAMPLE_SIZE,
     TEXT,
     KeySchema,
     choice_faults,
@@ -96,13 +97,6 @@ def _are_conditions(value: Any) -> bool:
 _KEPT = KeySchema("a mapping from column to the accepted value, or a list of them", _are_conditions)
 
 
-def _is_size(value: object) -> bool:
-    """Whether a value is the size of a sample: a count, or a share below 1."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return False
-    return 0 < value < 1 or (value >= 1 and value == int(value))
-
-
 TASK_KEYS: dict[str, KeySchema] = {
     "task": TEXT,
     "task_alias": TEXT,
@@ -123,7 +117,7 @@ TASK_KEYS: dict[str, KeySchema] = {
     "fewshot_delimiter": TEXT,
     "fewshot_config": MAPPING,
     "num_fewshot": COUNT,
-    "sample": KeySchema("a number of documents, or a share below 1", _is_size),
+    "sample": SAMPLE_SIZE,
     "output_type": KeySchema("one of " + ", ".join(OUTPUT_TYPES), lambda value: value in OUTPUT_TYPES),
     "generation_kwargs": MAPPING,
     "repeats": KeySchema("a whole number from 1 to 100,000", lambda value: is_count(value) and 1 <= value <= 100_000),

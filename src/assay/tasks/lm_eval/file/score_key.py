@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, did_you_mean
-from assay.core.group_scores import CHANCE, MACRO, MICRO, Normalisation
+from assay.core.score_terms import CHANCE, MACRO, MICRO, Normalisation
 from assay.tasks.lm_eval.file.yaml_reader import KeyPath, TaskFile
 
 SCORE, _NAME = "score", "score"
@@ -115,20 +115,20 @@ _PART_KEYS: dict[str, _Rule] = {
     "ceiling": ("a number", _is_number),
     "average": (_AVERAGES, lambda value: value in (MACRO, MICRO)),
 }
-_SCORE_KEYS: dict[str, _Rule] = {
+SCORE_KEYS: dict[str, _Rule] = {
     "name": _TEXT,
     **_PART_KEYS,
     "scale": ("a number above 0", lambda value: _is_number(value) and value > 0),
     "members": ("a mapping from member to metric", lambda value: isinstance(value, dict) and bool(value)),
 }
-_MEMBER_KEYS: dict[str, _Rule] = {
+MEMBER_KEYS: dict[str, _Rule] = {
     **_PART_KEYS,
     "of": (
         "a list of members, or a mapping from member to metric",
         lambda value: _are_texts(value) or (isinstance(value, dict) and bool(value)),
     ),
 }
-_MEMBER = "a metric, a list of metrics, or a mapping: " + ", ".join(_MEMBER_KEYS)
+_MEMBER = "a metric, a list of metrics, or a mapping: " + ", ".join(MEMBER_KEYS)
 
 
 @dataclass(slots=True)
@@ -152,11 +152,11 @@ class _Reader:
 
     def _is_mapping(self, entry: Any, place: KeyPath) -> bool:
         if not isinstance(entry, dict):
-            self._fault(place, f"is {entry!r}", "a mapping: " + ", ".join(_SCORE_KEYS))
+            self._fault(place, f"is {entry!r}", "a mapping: " + ", ".join(SCORE_KEYS))
         return isinstance(entry, dict)
 
     def _score(self, entry: Mapping[Any, Any], place: KeyPath) -> ScoreDefinition:
-        known = self._checked(entry, _SCORE_KEYS, place)
+        known = self._checked(entry, SCORE_KEYS, place)
         members = known.get("members")
         return ScoreDefinition(
             name=str(known.get("name", _NAME)),
@@ -177,7 +177,7 @@ class _Reader:
             if not isinstance(own, dict) or not isinstance(name, str):
                 self._fault(where, f"is {entry!r}" if isinstance(name, str) else f"the member is {name!r}", _MEMBER)
                 continue
-            yield self._part(name, {**shared, **self._checked(own, _MEMBER_KEYS, where)}, where)
+            yield self._part(name, {**shared, **self._checked(own, MEMBER_KEYS, where)}, where)
 
     def _part(self, name: str, known: Mapping[str, Any], place: KeyPath) -> PartDefinition:
         metric, of = known.get("metric", []), known.get("of", [name])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import UserError
-from assay.core.group_scores import BEST, MACRO, MICRO, CombinedTerm, Normalisation, TaskTerm
+from assay.core.score_terms import BEST, MACRO, MICRO, CombinedTerm, Normalisation, TaskTerm
 from assay.options.specification import make_spec
 from assay.run.resolve import known_names, resolve_tasks
 from assay.tasks.catalog import Catalog
@@ -70,7 +70,8 @@ def test_members_have_their_own_metrics_filters_and_floors(scores: Scores) -> No
 
 
 def test_a_part_may_have_parts_with_their_own_floors(scores: Scores) -> None:
-    text = "task: [a, pair]\nscore:\n  members:\n    a: acc\n    both: {metric: f1, of: {b: {floor: 1/4}, c: {floor: 1/2}}}\n"
+    both = "both: {metric: f1, of: {b: {floor: 1/4}, c: {floor: 1/2}}}"
+    text = f"task: [a, pair]\nscore:\n  members:\n    a: acc\n    {both}\n"
     (term,) = scores(text).values()
     terms = (TaskTerm("b", ("f1",), None, Normalisation(0.25)), TaskTerm("c", ("f1",), None, Normalisation(0.5)))
     assert term.parts == (TaskTerm("a", ("acc",)), CombinedTerm("both", terms))

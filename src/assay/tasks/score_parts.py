@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Union
 
 from assay.core.errors import Fault, TaskFileError
-from assay.core.group_scores import BEST, MACRO, MICRO, CombinedTerm, GroupScore, ScoreTerm, TaskTerm
+from assay.core.score_terms import BEST, MACRO, MICRO, CombinedTerm, GroupScore, ScoreTerm, TaskTerm
 from assay.tasks.file_tasks import FileSettings, FileTasks
 from assay.tasks.lm_eval.file.groups import unknown_part
 from assay.tasks.lm_eval.file.score_key import PartDefinition, ScoreDefinition
