@@ -86,6 +86,7 @@ _PUBLIC = {
     "show_document": "assay.api",
     "study_methods": "assay.api",
     "task": "assay.tasks.python",
+    "task_card": "assay.run.show",
 }
 
 __all__ = [
@@ -165,6 +166,7 @@ __all__ = [
     "show_document",
     "study_methods",
     "task",
+    "task_card",
 ]
 
 if TYPE_CHECKING:
@@ -207,7 +209,7 @@ if TYPE_CHECKING:
     from assay.options.table import Settings
     from assay.run.events import Listener
     from assay.run.forecast import PlanReport
-    from assay.run.show import ShownDocument
+    from assay.run.show import ShownDocument, task_card
     from assay.scoring.decorators import filter, metric
     from assay.scoring.scorers.multiple_choice import ChoiceView
     from assay.scoring.scorers.text_likelihood import LikelihoodView

@@ -103,3 +103,11 @@ def test_requests_to_heads_are_shown_part_by_part(request_: Request, expected: s
     instance = Instance("toy", 0, (request_,), target=1)
     print_document(Console(file=written), Document("toy", 0, {}), instance)
     assert expected in written.getvalue()
+
+
+def test_a_card_of_each_task_named(cli: Cli, task_folder: Path) -> None:
+    done = cli("show", "hellaswag,colours", "--card", "--include_path", task_folder)
+    assert (done.code, done.err) == (0, "")
+    assert "  chance     0.25" in done.out and "published numbers" in done.out
+    assert any(line.startswith("colours") for line in done.out.splitlines())
+    assert cli("show", "helaswag", "--card").code == 2

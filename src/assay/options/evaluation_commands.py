@@ -300,15 +300,16 @@ def _show() -> Command:
     own = {
         "task": Option("task, group or file", TASKS, "TASK", is_positional=True),
         "doc": Option("index of the document", TASKS, "N", type=int, initial=0),
+        "card": Option("show the task's card instead: source, chance level, published numbers", TASKS, takes=SWITCH),
         "model": replace(ONE_MODEL, help=f"{MODEL_HELP}, to show its tokens", default="none", is_required=False),
         "store": STORE,
     }
     without = (*_EARLY_STOPPING, *_AXES, *_RUN_ONLY, *_TRAINED)
     shown = (
-        *("task", "doc", "model", "model_args", "include_path", "limit", "num_fewshot", "fewshot_sampler"),
+        *("task", "doc", "card", "model", "model_args", "include_path", "limit", "num_fewshot", "fewshot_sampler"),
         *("apply_chat_template", "system_instruction", "style", "like", "prompts", "seed", "store"),
     )
-    about = "Shows the prompt, answers and target of a document; with --model also its tokens."
+    about = "Shows the prompt, answers and target of a document, with --model also its tokens; or a task's card."
     return Command(about, {**own, **_settings(without)}, shown)
 
 

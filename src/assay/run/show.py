@@ -1,12 +1,15 @@
-"""Shows single documents: how they are built and, with a model, their tokens."""
+"""Shows single documents, how they are built and, with a model, their tokens; and the cards of tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from assay.core.call_checks import checked
 from assay.core.documents import Document
-from assay.core.errors import DataError, Fault
+from assay.core.errors import DataError, Fault, UserError
+from assay.core.plural import plural
 from assay.core.protocols import ExposesTokens, FewShotExample, Model, ProvidesFewShotExamples, Task, TokenView
 from assay.core.requests import Instance
 from assay.core.specs import RunSpec
@@ -14,6 +17,7 @@ from assay.run.build import selected_documents
 from assay.run.events import ignore
 from assay.run.resolve import open_catalog, resolve, resolve_tasks
 from assay.store.store import Store
+from assay.tasks.cards import cards
 from assay.tasks.selection import Wanted
 
 
@@ -54,3 +58,17 @@ def _shown(task: Task, index: int, spec: RunSpec, model: Model | None) -> ShownD
         views = tuple(model.view(request) for request in instance.requests)
     examples = tuple(task.examples(documents[index])) if isinstance(task, ProvidesFewShotExamples) else ()
     return ShownDocument(task, documents[index], instance, views, examples)
+
+
+@checked()
+def task_card(task: str, include_path: Sequence[str] = ()) -> dict[str, Any]:
+    """Facts about a task or group: dataset, metrics, chance level, published numbers; for a group also its tasks.
+
+    Args:
+        task: name of a task or group, or the path of its file.
+        include_path: folders with more task files.
+    """
+    found = cards([task], open_catalog(include_path))
+    if len(found) != 1:
+        raise UserError(Fault("task", f'"{task}" names {plural(len(found), "task")}', "one task or group"))
+    return found[0]
