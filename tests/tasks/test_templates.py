@@ -107,6 +107,18 @@ def test_shuffled_is_the_order_of_pythons_generator() -> None:
     assert row["values"] == [1, 2, 3, 4]
 
 
+def test_literal_reads_a_list_written_as_text() -> None:
+    row = {"problems": "[{'question': \"What's 1?\", 'options': ['a', 'b']}]"}
+    assert render("{{ (problems | literal)[-1].question }}", row, "here") == "What's 1?"
+    assert render("{% for option in (problems | literal)[0].options %}{{ option }}{% endfor %}", row, "here") == "ab"
+
+
+@pytest.mark.parametrize("text", ["['a'", "open('x')", "[1 for x in y]"])
+def test_literal_reads_nothing_but_literals(text: str) -> None:
+    with pytest.raises(DataError, match="here: template fails on a document.*expected a Python list"):
+        render("{{ a | literal }}", {"a": text}, "here")
+
+
 def test_a_bad_pattern_in_regex_replace_is_the_users_error() -> None:
     with pytest.raises(DataError, match="here: template fails on a document"):
         render("{{ a | regex_replace('(', '#') }}", {"a": "x"}, "here")
