@@ -42,12 +42,12 @@ def main() -> None:
     gc.freeze()  # a collection in a fork would copy every page
     gc.enable()
     print("ready", flush=True)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    watchers: list[int] = []
     while line := sys.stdin.readline():
         job = json.loads(line)
-        if os.fork():
+        if watcher := os.fork():
+            watchers.append(watcher)
             continue
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if not (child := os.fork()):
             become(job)
             return
@@ -56,6 +56,8 @@ def main() -> None:
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             print(code, file=state, flush=True)
         os._exit(0)
+    for watcher in watchers:
+        os.waitpid(watcher, 0)
 
 
 if __name__ == "__main__":

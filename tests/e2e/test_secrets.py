@@ -139,11 +139,12 @@ ARGUMENTS = (
 
 @dataclass
 class World:
-    """A folder in which commands run; what they printed, and which of them."""
+    """A folder in which commands run; the first run of `ran`, and what every command printed."""
 
     folder: Path
     environment: dict[str, str]
     server: Any
+    first: str = ""
     printed: dict[str, str] = field(default_factory=dict)
 
     def run(self, *arguments: str, code: int = 0, **more: str) -> str:
@@ -244,6 +245,7 @@ def ran(world: World) -> World:
         "--write_out", "--audit", "all", "--reliability_figure", "made/reliability.svg", code=3,
     )  # fmt: skip
     assert (world.folder / "seen.txt").read_text() == canary("GenerationKey")
+    world.first = json.loads(world.run("ls", "runs", "--json").partition("\n\n")[0])[0]["run"]  # the newest
     world.run("run", *MODEL, "--tasks", "colours", *TASKS, "--num_fewshot", "1", *samples)
     world.run("run", *MODEL, "--tasks", "colours", *TASKS, "--until_se", "0.3", *samples)
     world.run("rescore", "last~2", "--metrics", "+exact_match", *samples, code=3)
@@ -296,11 +298,10 @@ def test_files_are_the_owners_alone(ran: World) -> None:
 
 
 def test_a_rescored_run_gets_its_secrets_from_the_user(ran: World) -> None:
-    last = json.loads(ran.run("ls", "runs", "--json").partition("\n\n")[0])[-1]["run"]
-    message = ran.run("rescore", last, "--complete", code=2)
+    message = ran.run("rescore", ran.first, "--complete", code=2)
     assert "asked with api_key, which no record keeps; expected the value. Add --model_args api_key=…" in message
     given = f"{ARGUMENTS},api_key={canary('GivenKey')}"
-    ran.run("rescore", last, "--complete", "--model_args", given, code=3)
+    ran.run("rescore", ran.first, "--complete", "--model_args", given, code=3)
     assert (ran.folder / "seen.txt").read_text() == canary("GivenKey")
     assert ran.found(MARK) == []
 
