@@ -106,9 +106,8 @@ def test_calibration_errors_are_covered_also_one_of_0() -> None:
 def test_the_default_test_errs_in_4_to_6_percent_on_1000_documents(discordance: float) -> None:
     exact = pairs.exact_level("exact", 1000, discordance)
     assert 0.04 <= exact <= 0.06
-    assert pairs.outcome_rate("exact", 1000, discordance, evaluations=2000).share == pytest.approx(
-        exact, abs=noise(exact, 2000)
-    )
+    found = pairs.outcome_rate("exact", 1000, discordance, evaluations=1000).share
+    assert found == pytest.approx(exact, abs=noise(exact, 1000))
 
 
 @pytest.mark.parametrize(("n", "discordance"), [(30, 0.35), (50, 0.2), (100, 0.1), (100, 0.4), (1000, 0.3)])
@@ -138,9 +137,9 @@ def test_exact_levels_are_those_of_the_simulation() -> None:
 
 def test_sign_flips_and_bootstraps_err_in_5_percent() -> None:
     for name in ("sign flips, symmetric differences", "bootstrap of means"):
-        false, covered = pairs.equal_rate(name, 30, 400)
-        assert false.share <= 0.06 + noise(0.05, 400)
-        assert covered.share >= 0.94 - noise(0.05, 400)
+        false, covered = pairs.equal_rate(name, 30, 250)
+        assert false.share <= 0.06 + noise(0.05, 250)
+        assert covered.share >= 0.94 - noise(0.05, 250)
 
 
 def test_flips_of_clusters_err_in_5_percent() -> None:

@@ -7,11 +7,14 @@ import random
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+Start = Callable[..., Any]
 WORKER = Path(__file__).parent / "worker.py"
 LAP_WORKER = Path(__file__).parent / "lap_worker.py"
 KILLS = 20
@@ -21,18 +24,21 @@ VOLATILE = {"date", "total_evaluation_time_seconds", "git_hash"}
 VOLATILE_OWN = {"run", "store", "timings", "requests", "manifest"}
 
 
-def start(store: Path, log: Path, output: Path, delay: str = DELAY, script: Path = WORKER) -> subprocess.Popen[bytes]:
-    log.touch()
-    command = [sys.executable, str(script), str(store), str(log), str(output), delay]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+@pytest.fixture
+def start(light_server: Any, tmp_path: Path) -> Start:
+    def begin(store: Path, log: Path, output: Path, delay: str = DELAY, script: Path = WORKER) -> Any:
+        log.touch()
+        return light_server.start([str(script), str(store), str(log), str(output), delay], tmp_path)
+
+    return begin
 
 
-def finish(worker: subprocess.Popen[bytes]) -> None:
+def finish(worker: Any) -> None:
     _, errors = worker.communicate(timeout=120)
-    assert worker.returncode == 0, errors.decode()[-3000:]
+    assert worker.returncode == 0, errors[-3000:]
 
 
-def kill_after(worker: subprocess.Popen[bytes], seconds: float) -> bool:
+def kill_after(worker: Any, seconds: float) -> bool:
     """Kills a worker; False when it was done before that."""
     try:
         worker.communicate(timeout=seconds)
@@ -74,7 +80,7 @@ def check_finished(store: Path, logs: list[Path], reference: Path, output: Path)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_killed_runs_resume_without_repeating_requests(tmp_path: Path) -> None:
+def test_killed_runs_resume_without_repeating_requests(start: Start, tmp_path: Path) -> None:
     reference = tmp_path / "reference"
     started = time.monotonic()
     finish(start(tmp_path / "reference.db", tmp_path / "reference.log", reference))
@@ -88,7 +94,7 @@ def test_killed_runs_resume_without_repeating_requests(tmp_path: Path) -> None:
             logs.append(tmp_path / f"{chain}-{lap}.log")
             worker = start(store, logs[-1], output)
             # Anywhere from the first moments to after the last answer; early laps often die before any answer.
-            if not kill_after(worker, moments.uniform(0.1, whole_lap)):
+            if not kill_after(worker, moments.uniform(0.01, whole_lap)):
                 break
             kills += 1
         else:
@@ -97,7 +103,7 @@ def test_killed_runs_resume_without_repeating_requests(tmp_path: Path) -> None:
         check_finished(store, logs, reference, output)
 
 
-def test_a_finished_run_requests_nothing_again(tmp_path: Path) -> None:
+def test_a_finished_run_requests_nothing_again(start: Start, tmp_path: Path) -> None:
     finish(start(tmp_path / "store.db", tmp_path / "1.log", tmp_path / "first", "0"))
     finish(start(tmp_path / "store.db", tmp_path / "2.log", tmp_path / "second", "0"))
     assert len(asked(tmp_path / "1.log")) == 20 * 4 + 20 + 5
@@ -105,7 +111,7 @@ def test_a_finished_run_requests_nothing_again(tmp_path: Path) -> None:
     assert samples(tmp_path / "first") == samples(tmp_path / "second")
 
 
-def test_a_run_that_may_stop_early_stops_at_the_same_document_after_kills(tmp_path: Path) -> None:
+def test_a_run_that_may_stop_early_stops_at_the_same_document_after_kills(start: Start, tmp_path: Path) -> None:
     reference = tmp_path / "reference"
     finish(start(tmp_path / "reference.db", tmp_path / "reference.log", reference, script=LAP_WORKER))
     store, output, logs = tmp_path / "s.db", tmp_path / "out", []

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("transformers")
 
+Start = Callable[..., Any]
 WORDS = ["good", "bad", "fine", "poor", "film", "play", "book", "song", "the", "a", "was", "very"]
 SETTINGS = "finetune=full,epochs=12,check_every=6,train_batch_size=4,learning_rate=0.01"
 
@@ -56,13 +57,17 @@ def make_task(folder: Path, name: str, good: tuple[str, str]) -> Path:
     return path
 
 
-def start(folder: Path, store: Path, tasks: list[Path]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "assay", "matrix", "--models", f"hf:pretrained={folder / 'encoder'},{SETTINGS}"]
-    command += ["--tasks", *map(str, tasks), "--store", str(store), "--device", "cpu"]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+@pytest.fixture
+def start(torch_server: Any, tmp_path: Path) -> Start:
+    def begin(store: Path, tasks: list[Path]) -> Any:
+        command = ["-m", "assay", "matrix", "--models", f"hf:pretrained={tmp_path / 'encoder'},{SETTINGS}"]
+        command += ["--tasks", *map(str, tasks), "--store", str(store), "--device", "cpu"]
+        return torch_server.start(command, tmp_path)
+
+    return begin
 
 
-def finish(worker: subprocess.Popen[str]) -> tuple[str, str]:
+def finish(worker: Any) -> tuple[str, str]:
     printed, errors = worker.communicate(timeout=200)
     assert worker.returncode == 0, errors[-3000:]
     return printed, errors
@@ -73,23 +78,25 @@ def trained(store: Path, name: str) -> Path:
     return folder
 
 
-def test_a_killed_matrix_trains_no_finished_cell_again_and_ends_with_the_same_weights(tmp_path: Path) -> None:
+def test_a_killed_matrix_trains_no_finished_cell_again_and_ends_with_the_same_weights(
+    start: Start, tmp_path: Path
+) -> None:
     make_encoder(tmp_path / "encoder")
     tasks = [make_task(tmp_path, "taste", ("good", "fine")), make_task(tmp_path, "wealth", ("bad", "fine"))]
     whole, killed = tmp_path / "whole" / "store.db", tmp_path / "killed" / "store.db"
     for store in (whole, killed):
         store.parent.mkdir()
-    finish(start(tmp_path, whole, tasks))
-    worker = start(tmp_path, killed, tasks)
+    finish(start(whole, tasks))
+    worker = start(killed, tasks)
     while not list(killed.parent.glob("models/encoder-wealth-*/checkpoints/checkpoint-*/trainer_state.json")):
         assert worker.poll() is None, "the matrix was over before it could be killed"
-        time.sleep(0.005)
+        time.sleep(0.02)
     worker.send_signal(signal.SIGKILL)
     worker.communicate()
     first = trained(killed, "taste") / "model.safetensors"
     written, steps = first.stat().st_mtime_ns, len(list(trained(killed, "wealth").glob("checkpoints/checkpoint-*")))
     assert steps >= 1 and not (trained(killed, "wealth") / "config.json").exists()
-    printed, errors = finish(start(tmp_path, killed, tasks))
+    printed, errors = finish(start(killed, tasks))
     assert f'"{first.parent.name}" was trained so before and is used as it is' in errors
     assert first.stat().st_mtime_ns == written
     records = " ".join(printed.split()).split("record: ")[1:]
@@ -100,14 +107,12 @@ def test_a_killed_matrix_trains_no_finished_cell_again_and_ends_with_the_same_we
         assert weights[0] == weights[1]
 
 
-def test_an_interrupted_training_keeps_its_checkpoints(tmp_path: Path) -> None:
+def test_an_interrupted_training_keeps_its_checkpoints(torch_server: Any, tmp_path: Path) -> None:
     make_encoder(tmp_path / "encoder")
     task = make_task(tmp_path, "taste", ("good", "fine"))
-    command = [sys.executable, "-m", "assay", "finetune", "--model", "./encoder", "--tasks", task.name]
+    command = ["-m", "assay", "finetune", "--model", "./encoder", "--tasks", task.name]
     command += ["--store", "store.db", "--device", "cpu", "--epochs", "300", "--train_batch_size", "4"]
-    worker = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
-    )
+    worker = torch_server.start(command, tmp_path)
     while not list(tmp_path.glob("models/*/checkpoints/checkpoint-*/trainer_state.json")):
         assert worker.poll() is None, worker.communicate()
         time.sleep(0.01)
@@ -117,8 +122,3 @@ def test_an_interrupted_training_keeps_its_checkpoints(tmp_path: Path) -> None:
     _, errors = worker.communicate(timeout=60)
     assert (worker.returncode, "Traceback" in errors) == (130, False), errors
     assert errors.endswith("interrupted; checkpoints so far are saved: run the same command again to resume\n")
-
-
-def heed_interrupts() -> None:
-    """Where the tests run in the background of a shell, Ctrl-C is ignored and children inherit that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)

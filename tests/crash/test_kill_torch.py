@@ -6,9 +6,8 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,27 +16,19 @@ import pytest
 SHARED = Path(os.environ.get("ASSAY_SHARED", Path(__file__).parents[3] / "shared"))
 MODEL = SHARED / "data" / "models" / "stories260k"
 TASKS = "demo_questions,demo_text,demo_scramble_cycle"
+COMMAND = ["-m", "assay", "run", "--model", "hf", "--model_args", f"pretrained={MODEL},dtype=float32"]
+COMMAND += ["--tasks", TASKS, "--batch_size", "4", "--limit", "40"]
+Start = Callable[..., Any]
 
 pytestmark = pytest.mark.skipif(not MODEL.is_dir(), reason="needs the shared datasets and models (ASSAY_SHARED)")
 
 
-def start(store: Path, output: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "assay", "run", "--model", "hf"]
-    command += [
-        "--model_args",
-        f"pretrained={MODEL},dtype=float32",
-        "--tasks",
-        TASKS,
-        "--store",
-        str(store),
-        "--output_path",
-        str(output),
-        "--batch_size",
-        "4",
-        "--limit",
-        "40",
-    ]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+@pytest.fixture
+def start(torch_server: Any, tmp_path: Path) -> Start:
+    def begin(store: Path, output: Path) -> Any:
+        return torch_server.start([*COMMAND, "--store", str(store), "--output_path", str(output)], tmp_path)
+
+    return begin
 
 
 def stored(store: Path) -> dict[bytes, tuple[Any, ...]]:
@@ -46,7 +37,7 @@ def stored(store: Path) -> dict[bytes, tuple[Any, ...]]:
     return {row[0]: row[1:] for row in rows}
 
 
-def wait_for_answers(worker: subprocess.Popen[str], store: Path, count: int) -> None:
+def wait_for_answers(worker: Any, store: Path, count: int) -> None:
     while worker.poll() is None:
         try:
             if len(stored(store)) >= count:
@@ -57,7 +48,7 @@ def wait_for_answers(worker: subprocess.Popen[str], store: Path, count: int) -> 
     raise AssertionError("the run was over before it could be killed")
 
 
-def finish(worker: subprocess.Popen[str]) -> str:
+def finish(worker: Any) -> str:
     printed, errors = worker.communicate(timeout=200)
     assert worker.returncode == 0, errors[-3000:]
     return printed
@@ -69,7 +60,7 @@ def scores(output: Path) -> dict[str, Any]:
     return results
 
 
-def test_a_killed_torch_run_resumes_to_the_same_answers(tmp_path: Path) -> None:
+def test_a_killed_torch_run_resumes_to_the_same_answers(start: Start, tmp_path: Path) -> None:
     finish(start(tmp_path / "whole.db", tmp_path / "whole"))
     worker = start(tmp_path / "killed.db", tmp_path / "never")
     wait_for_answers(worker, tmp_path / "killed.db", 100)

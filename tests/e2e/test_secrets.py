@@ -1,7 +1,8 @@
 """Canaries: secrets are put wherever a user or a plugin can put one, and no byte that Assay writes or prints has them.
 
-Every command runs in a separate process. What it prints, every file below its folder (store and caches too), and
-the names of files and folders are then searched for all canaries.
+Every command runs in a separate process; those that are refused are forked from one that has imported Assay. What it
+prints, every file below its folder (store and caches too), and the names of files and folders are then searched for
+all canaries.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -137,20 +139,30 @@ ARGUMENTS = (
 
 @dataclass
 class World:
-    """A folder in which commands run; what they printed, and which of them."""
+    """A folder in which commands run; the first run of `ran`, and what every command printed."""
 
     folder: Path
     environment: dict[str, str]
+    server: Any
+    first: str = ""
     printed: dict[str, str] = field(default_factory=dict)
 
     def run(self, *arguments: str, code: int = 0, **more: str) -> str:
         command = [sys.executable, "-m", "assay", *arguments]
         environment = {**self.environment, **more}
         done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120)
-        name = f"{len(self.printed)} {' '.join(arguments[:3])}"
-        self.printed[name] = done.stdout + "\n" + done.stderr
-        assert done.returncode == code, self.printed[name]
-        return self.printed[name]
+        return self._printed(arguments, done.stdout + "\n" + done.stderr, done.returncode, code)
+
+    def refuse(self, *arguments: str, code: int = 2) -> str:
+        """As `run`, for a command that fails before it does much: in a process that need not import what it needs."""
+        forked = self.server.start(["-m", "assay", *arguments], self.folder, self.environment)
+        text = "\n".join(forked.communicate())
+        return self._printed(arguments, text, forked.returncode, code)
+
+    def _printed(self, arguments: tuple[str, ...], text: str, found: int, code: int) -> str:
+        self.printed[f"{len(self.printed)} {' '.join(arguments[:3])}"] = text
+        assert found == code, text
+        return text
 
     def found(self, mark: str) -> list[str]:
         """Where a mark is: outputs, files, names of files."""
@@ -191,7 +203,7 @@ def hub() -> Iterator[tuple[str, list[str]]]:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(tmp_path_factory: pytest.TempPathFactory, light_server: Any) -> World:
     folder = tmp_path_factory.mktemp("world")
     (folder / "site" / "acme-1.0.dist-info").mkdir(parents=True)
     (folder / "site/acme-1.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
@@ -216,7 +228,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         "ACME_API_KEY": canary("EnvironmentKey"),
         "ACME_URL": f"https://me:{canary('EnvironmentLogin')}@host",
     }
-    return World(folder, environment)
+    return World(folder, environment, light_server)
 
 
 TASKS = ("--include_path", "tasks")
@@ -233,6 +245,7 @@ def ran(world: World) -> World:
         "--write_out", "--audit", "all", "--reliability_figure", "made/reliability.svg", code=3,
     )  # fmt: skip
     assert (world.folder / "seen.txt").read_text() == canary("GenerationKey")
+    world.first = json.loads(world.run("ls", "runs", "--json").partition("\n\n")[0])[0]["run"]  # the newest
     world.run("run", *MODEL, "--tasks", "colours", *TASKS, "--num_fewshot", "1", *samples)
     world.run("run", *MODEL, "--tasks", "colours", *TASKS, "--until_se", "0.3", *samples)
     world.run("rescore", "last~2", "--metrics", "+exact_match", *samples, code=3)
@@ -285,18 +298,17 @@ def test_files_are_the_owners_alone(ran: World) -> None:
 
 
 def test_a_rescored_run_gets_its_secrets_from_the_user(ran: World) -> None:
-    last = json.loads(ran.run("ls", "runs", "--json").partition("\n\n")[0])[-1]["run"]
-    message = ran.run("rescore", last, "--complete", code=2)
+    message = ran.run("rescore", ran.first, "--complete", code=2)
     assert "asked with api_key, which no record keeps; expected the value. Add --model_args api_key=…" in message
     given = f"{ARGUMENTS},api_key={canary('GivenKey')}"
-    ran.run("rescore", last, "--complete", "--model_args", given, code=3)
+    ran.run("rescore", ran.first, "--complete", "--model_args", given, code=3)
     assert (ran.folder / "seen.txt").read_text() == canary("GivenKey")
     assert ran.found(MARK) == []
 
 
 @pytest.mark.parametrize("debug", [(), ("--debug",)])
 def test_a_bug_report_has_no_canary(world: World, debug: tuple[str, ...]) -> None:
-    said = world.run("run", "--model", "acme/broken", *MODEL[2:], "--tasks", "colours", *TASKS, *debug, code=1)
+    said = world.refuse("run", "--model", "acme/broken", *MODEL[2:], "--tasks", "colours", *TASKS, *debug, code=1)
     assert "no route to https://***@host" in said
     assert ("Traceback" in said) == bool(debug)
     assert MARK not in said
@@ -317,7 +329,7 @@ def test_a_bug_report_has_no_canary(world: World, debug: tuple[str, ...]) -> Non
     ],
 )
 def test_a_users_error_shows_no_canary(world: World, words: list[str]) -> None:
-    said = world.run(*words, code=2)
+    said = world.refuse(*words)
     assert "error: " in said and MARK not in said
 
 
@@ -333,7 +345,7 @@ def test_a_users_error_shows_no_canary(world: World, words: list[str]) -> None:
 def test_a_task_files_fault_shows_no_canary(world: World, text: str) -> None:
     (world.folder / "broken").mkdir(exist_ok=True)
     (world.folder / "broken/x.yaml").write_text(text)
-    said = world.run("run", "--model", "dummy", "--tasks", "x", "--include_path", "broken", code=2)
+    said = world.refuse("run", "--model", "dummy", "--tasks", "x", "--include_path", "broken")
     assert "error: " in said and MARK not in said
 
 
@@ -382,7 +394,7 @@ def test_the_secrets_of_a_config_file_are_used_and_written_nowhere(world: World)
 )
 def test_a_config_files_fault_shows_no_canary(world: World, text: str) -> None:
     (world.folder / "broken.cfg").write_text(text)
-    said = world.run("run", "--config", "broken.cfg", code=2)
+    said = world.refuse("run", "--config", "broken.cfg")
     assert "error: " in said and MARK not in said
 
 

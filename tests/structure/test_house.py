@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,6 @@ import assay
 SOURCE = Path(assay.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 NAMES = [path.relative_to(SOURCE).as_posix() for path in FILES]
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in zip(NAMES, FILES, strict=True)}
 MODULES = {"assay." + name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in NAMES}
 MOST_LINES, MOST_FUNCTION_LINES, MOST_POSITIONAL = 600, 60, 6
 
@@ -61,6 +61,12 @@ INSIDE_FUNCTIONS = (
 FORBIDDEN_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 
 
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Every module, parsed; not while tests are collected, which every process does."""
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in zip(NAMES, FILES, strict=True)}
+
+
 def imported(node: ast.AST) -> list[str]:
     """Top-level packages that a statement imports."""
     if isinstance(node, ast.Import):
@@ -96,7 +102,7 @@ def test_there_is_a_house() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_module_says_what_it_is(name: str) -> None:
-    text = ast.get_docstring(TREES[name])
+    text = ast.get_docstring(trees()[name])
     assert text, f"{name} has no docstring"
     assert text.split("\n")[0].strip().endswith((".", ":", "?", "…")), f"{name}: the first line is no sentence"
 
@@ -104,7 +110,7 @@ def test_a_module_says_what_it_is(name: str) -> None:
 def test_every_room_has_a_card() -> None:
     cards = [name for name in NAMES if name.count("/") == 1 and name.endswith("__init__.py")]
     assert {"core/__init__.py", "models/__init__.py", "testing/__init__.py"} <= set(cards)
-    missing = [name for name in cards if not re.search("May import|Imports", ast.get_docstring(TREES[name]) or "")]
+    missing = [name for name in cards if not re.search("May import|Imports", ast.get_docstring(trees()[name]) or "")]
     assert missing == []
 
 
@@ -116,7 +122,7 @@ def test_no_file_is_too_long() -> None:
 def test_no_function_is_too_long() -> None:
     sizes = {
         f"{name}:{node.name}": (node.end_lineno or 0) - node.lineno + 1
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         for node in functions(tree)
     }
     assert {name: size for name, size in sizes.items() if size > MOST_FUNCTION_LINES} == {}
@@ -125,7 +131,7 @@ def test_no_function_is_too_long() -> None:
 def test_a_dependency_has_one_home() -> None:
     strays = [
         f"{name} imports {package}"
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         for node in ast.walk(tree)
         for package in imported(node)
         if package in HOMES and not name.startswith(HOMES[package])
@@ -136,7 +142,7 @@ def test_a_dependency_has_one_home() -> None:
 def test_heavy_imports_are_inside_functions() -> None:
     strays = [
         f"{name}:{node.lineno} imports {package}"  # type: ignore[attr-defined]
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         for node in walk(tree, into_functions=False)
         for package in imported(node)
         if package in INSIDE_FUNCTIONS
@@ -163,7 +169,7 @@ def private_names(tree: ast.AST) -> list[str]:
 
 
 def test_a_private_name_stays_in_its_module() -> None:
-    assert {name: found for name, tree in TREES.items() if (found := private_names(tree))} == {}
+    assert {name: found for name, tree in trees().items() if (found := private_names(tree))} == {}
 
 
 @pytest.mark.parametrize(
@@ -185,7 +191,7 @@ def crowded_calls(tree: ast.AST) -> list[str]:
 
 
 def test_a_call_with_many_arguments_names_them() -> None:
-    assert {name: found for name, tree in TREES.items() if (found := crowded_calls(tree))} == {}
+    assert {name: found for name, tree in trees().items() if (found := crowded_calls(tree))} == {}
 
 
 def test_this_check_of_calls_can_fail() -> None:
@@ -201,7 +207,7 @@ def test_no_test_patches_our_own_code() -> None:
 
 def test_nothing_is_pickled_or_evaluated() -> None:
     strays = []
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for node in ast.walk(tree):
             found = FORBIDDEN_MODULES & set(imported(node))
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("eval", "exec"):

@@ -219,7 +219,7 @@ def some_texts() -> list[EncodedText]:
 
 
 TEXTS = some_texts()
-MOST_WRITTEN = 6
+MOST_WRITTEN = 5
 PROMPTS = [
     EncodedPrompt(
         number, TEXTS[place].inputs[:-cut], Generation("", max_tokens=MOST_WRITTEN), MOST_WRITTEN - number % 2
@@ -275,13 +275,15 @@ def answers(network: Network, requested: str) -> tuple[Engine, dict[int, float],
 
 
 def check(model_type: str) -> Engine:
-    """Runs a model as `auto` and as `padded`; both must be right."""
+    """Runs a model as `auto`, and as `padded` where that is another backend; both must be right."""
     with quiet():
         module = module_of(model_type)
         scores = reference_scores(module)
         texts = {prompt.index: plain_text(module, prompt) for prompt in PROMPTS}
-    engines = []
+    engines: list[Engine] = []
     for requested in (AUTO, PADDED):
+        if engines and engines[0].choice.engine == requested:
+            break
         engine, found, written = answers(wrap(module, torch.device("cpu")), requested)
         assert found == pytest.approx(scores, abs=FLOAT32, rel=0), (requested, engine.choice)
         assert written == texts, (requested, engine.choice, engine.description()["writing"])

@@ -171,6 +171,20 @@ def copy_of(name: str, dtype: str) -> Any:
 
 
 @functools.cache
+def plain(name: str, dtype: str) -> Any:
+    """A copy for plain forward passes; shared, except where a model remembers the longest text that it has read."""
+    return copy_of(name, dtype)
+
+
+def plain_pass(name: str, dtype: str, ids: Sequence[int]) -> torch.Tensor:
+    """The logits of one forward pass of a text alone."""
+    module = copy_of(name, dtype) if ARCHITECTURES[name].engine == SINGLE else plain(name, dtype)
+    with torch.inference_mode():
+        found: torch.Tensor = module(input_ids=torch.tensor([list(ids)]), use_cache=False).logits[0]
+    return found
+
+
+@functools.cache
 def _network(name: str, dtype: str) -> Network:
     return wrap(copy_of(name, dtype), torch.device("cpu"))
 
@@ -196,9 +210,7 @@ def branches(draw: random.Random) -> Iterator[tuple[tuple[int, ...], int]]:
 def continued(name: str, ids: tuple[int, ...], count: int) -> tuple[int, ...]:
     """Ids and what the model says next, by plain forward passes."""
     for _ in range(count):
-        with torch.inference_mode():
-            logits = copy_of(name, "float64")(input_ids=torch.tensor([ids]), use_cache=False).logits
-        ids = (*ids, int(logits[0, -1].argmax()))
+        ids = (*ids, int(plain_pass(name, "float64", ids)[-1].argmax()))
     return ids
 
 
@@ -214,12 +226,8 @@ def texts_of(name: str) -> tuple[EncodedText, ...]:
 def truth(name: str) -> dict[int, Logprob]:
     """The answers from one plain forward pass each, in float64."""
     found: dict[int, Logprob] = {}
-    module = copy_of(name, "float64")
     for text in texts_of(name):
-        if ARCHITECTURES[name].engine == SINGLE:  # remembers the longest text that it has read
-            module = copy_of(name, "float64")
-        with torch.inference_mode():
-            logits = module(input_ids=torch.tensor([text.inputs]), use_cache=False).logits[0, -text.scored :].double()
+        logits = plain_pass(name, "float64", text.inputs)[-text.scored :].double()
         scored = torch.tensor(text.ids[-text.scored :])
         total = float(logits.log_softmax(-1).gather(1, scored[:, None]).sum())
         is_greedy = bool((logits.argmax(-1) == scored).all())
@@ -364,10 +372,9 @@ def plain_texts(name: str) -> dict[int, str]:
 
 
 def without_cache(name: str, prompt: EncodedPrompt) -> list[int]:
-    module, ids = copy_of(name, "float32"), list(prompt.ids)
+    ids = list(prompt.ids)
     for _ in range(prompt.max_tokens):
-        with torch.inference_mode():
-            token = int(module(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1].argmax())
+        token = int(plain_pass(name, "float32", ids)[-1].argmax())
         if token == Letters.eos_token_id:
             break
         ids.append(token)

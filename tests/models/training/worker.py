@@ -4,6 +4,7 @@ Arguments: the parent's folder, the method, and pairs of a folder and a moment; 
 `end`, `step:N`, or an audit event of Python and a part of its first argument (`open:checkpoint-4/trainer_state.json`).
 """
 
+import gc
 import os
 import signal
 import sys
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import peft  # noqa: F401  imported once, before the processes part
 import torch
-import transformers  # noqa: F401
+import transformers.models.llama.modeling_llama
+import transformers.trainer  # noqa: F401
 
 from assay.core.requests import Loglikelihood
 from assay.core.specs import ModelSettings
@@ -54,6 +56,8 @@ def train(parent: str, method: str, folder: str, moment: str) -> None:
 
 def main() -> None:
     parent, method, *pairs = sys.argv[1:]
+    gc.collect()
+    gc.freeze()  # a collection in a fork would copy every page
     for folder, moment in zip(pairs[::2], pairs[1::2], strict=True):
         child = os.fork()
         if child == 0:
