@@ -218,3 +218,25 @@ def test_folders_are_named(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     monkeypatch.setenv("ASSAY_DATA", "nowhere")
     assert main(["run", "--model", "dummy", "--tasks", "demo"]) == 2
     assert 'ASSAY_DATA: there is no folder "nowhere"' in capsys.readouterr().err
+
+
+def test_a_folder_without_records_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "me/sums/default").mkdir(parents=True)
+    assert main(["data", "ls", str(tmp_path)]) == 0
+    assert "1 dataset without a record of assay data get, read as found: me/sums" in capsys.readouterr().out
+
+
+def test_check_reads_the_data_of_tasks(
+    write_task: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "data/me/sums/default"
+    folder.mkdir(parents=True)
+    (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    for task, changes in {"good": {}, "column": {"doc_to_text": "'{{qq}}'"}, "split": {"test_split": "tset"}}.items():
+        write_hub_task(write_task, task, "me/sums", **changes)
+    words = ["check", str(tmp_path / "tasks"), "--data", str(tmp_path / "data")]
+    assert main(words[:2]) == 0 and main(words) == 2
+    found = capsys.readouterr()
+    assert "1 of 3 tasks can be built with their code and data" in found.out
+    assert "error: task column:" in found.err and "'qq' is undefined (did you mean \"q\"?)" in found.err
+    assert "error: task split:" in found.err and 'no split "tset" (did you mean "test"?)' in found.err

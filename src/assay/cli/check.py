@@ -1,4 +1,4 @@
-"""`assay check`: validates task files without their data; with their code when that may run."""
+"""`assay check`: validates task files; with their code when that may run, and with their data if a folder is named."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def main(line: CommandLine) -> int:
     names, catalog = known_names(), open_catalog(folders)
     report = check_paths(paths, names, columns, catalog)
     loaded: LoadReport | None = None
-    allowed = line.settings.get("allow_code")
-    if allowed:
-        spec = make_spec("none", (), include_path=folders, allow_code=allowed)
-        loaded = load_everything(paths, catalog, names, code_loader(spec))
+    allowed, data = line.settings.get("allow_code", False), line.settings.get("data")
+    if allowed or data is not None:
+        spec = make_spec("none", (), include_path=folders, allow_code=allowed, data=data)
+        loaded = load_everything(paths, catalog, names, code_loader(spec), None if data is None else spec.options.data)
     show_file_checks(report, loaded, options.format)
     return 2 if report.faults or (loaded is not None and loaded.failures) else 0
 

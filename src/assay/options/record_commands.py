@@ -184,6 +184,11 @@ def _check() -> Command:
         "doc": Option(
             "data file: names in templates must be columns of its first row", TASKS, "FILE", "columns are not checked"
         ),
+        "data": replace(
+            setting_options()["data"],
+            help="folder of datasets: also read the data of every task and build its first document",
+            default="data is not read",
+        ),
         "allow_code": replace(
             setting_options()["allow_code"], help="also build every task and group, running their Python code"
         ),
@@ -192,7 +197,7 @@ def _check() -> Command:
         ),
         "format": format_option("text", "json"),
     }
-    return Command("Validates task files without loading data: all faults at once.", own)
+    return Command("Validates task files without loading data, unless --data is given: all faults at once.", own)
 
 
 def _data() -> Command:
