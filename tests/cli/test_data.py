@@ -28,13 +28,17 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def command(environment: Mapping[str, str], *words: str, limit: int | None = None) -> subprocess.Popen[str]:
+def command(
+    environment: Mapping[str, str], *words: str, limit: int | None = None, cwd: str | None = None
+) -> subprocess.Popen[str]:
     """The command line in a process of its own, in its own group; `limit` is the largest file that it may write."""
     line = [sys.executable, "-m", "assay", *words]
     if limit is not None:
         line = ["bash", "-c", f'ulimit -f {limit}; exec "$@"', "-", *line]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(line, env={**environment, "COLUMNS": "200"}, text=True, start_new_session=True, **pipes)  # type: ignore[call-overload,no-any-return]
+    return subprocess.Popen(
+        line, env={**environment, "COLUMNS": "200"}, text=True, start_new_session=True, cwd=cwd, **pipes
+    )  # type: ignore[call-overload,no-any-return]
 
 
 def done(environment: Mapping[str, str], *words: str, **more: Any) -> tuple[int, str, str]:
@@ -62,7 +66,7 @@ def test_data_is_fetched_once_and_read_without_network(
     kept = ["me/sums/default/assay-data.json", "me/sums/default/test.parquet", "me/sums/default/train.parquet"]
     assert names(tmp_path / "data") == kept
     fake_hub.requests.clear()
-    code, out, _ = done(fake_hub.environment(home), "data", "get", "--tasks", "sums", "--to", data, *here)
+    code, out, _ = done(fake_hub.environment(home), "data", "get", "--tasks", "sums", "--to", ".", *here, cwd=data)
     assert (code, fake_hub.requests) == (0, []) and "was there" in out
     offline = {**fake_hub.environment(tmp_path / "empty"), "HF_HUB_OFFLINE": "1", "ASSAY_DATA": data}
     store = ["--store", str(tmp_path / "s.db"), "--output_path", str(tmp_path / "out.json")]
@@ -154,6 +158,10 @@ def test_a_download_that_breaks_off_is_an_error_and_repeated(
     repository.files["x.jsonl"] = b"".join(json.dumps(row).encode() + b"\n" for row in ROWS)
     write_task("files", dataset_kwargs="{data_files: {test: hf://datasets/me/files2/x.jsonl}}", fewshot_split="test")
     own = ["--tasks", "files", "--include_path", str(tmp_path / "tasks"), "--to", str(tmp_path / "data")]
+    repository.cut = frozenset({"x.jsonl"})
+    code, out, _ = done(fake_hub.environment(home), "data", "get", *own)
+    assert (code, names(tmp_path / "data")) == (3, []), out
+    repository.cut = frozenset()
     assert done(fake_hub.environment(home), "data", "get", *own)[0] == 0
     path = tmp_path / "data/me/files2/x.jsonl"
     path.write_bytes(path.read_bytes()[:20])
