@@ -117,7 +117,7 @@ def test_missing_data_is_said_for_all_tasks_at_once(
     code, _, err = done(environment, "run", "--model", "no/such-model", "--tasks", "one", "two", *own)
     assert code == 2
     assert f"the data of 2 tasks is not in {data} or the Hub's cache, and HF_HUB_OFFLINE forbids the network" in err
-    assert "one (me/one), two (me/two)" in err
+    assert "one: me/one, two: me/two" in err
     assert f"run: assay data get --tasks one two --to {data}; then copy {data} here and add --data {data}" in err
     code, _, err = done(environment, "show", "one", *own)
     assert code == 2 and "the data of 1 task is not in" in err
