@@ -363,6 +363,7 @@ def check(
     doc: str | Path | None = None,
     include_path: Sequence[str | Path] = (),
     allow_code: bool | str | Sequence[str] = False,
+    data: str | Path | None = None,
 ) -> CheckReport:
     """Validates task files without loading data: all faults of all files at once, each with file, line and key.
 
@@ -371,6 +372,7 @@ def check(
         doc: data file; names in templates must be columns of its first row. None: columns are not checked.
         include_path: folders with more task files, to which groups and includes may refer.
         allow_code: whether to also build every task and group, running their Python code; or packages to allow.
+        data: folder of datasets, to also read the data of every task and build its first document.
     """
     from assay.tasks.file_checks import (  # runs check their own files only
         check_paths,
@@ -387,7 +389,7 @@ def check(
     folders = [str(folder) for folder in folders_of(found)]
     names, catalog = known_names(), open_catalog([*folders, *map(str, include_path)])
     report = check_paths(found, names, columns, catalog)
-    if not allow_code:
+    if not allow_code and data is None:
         return report
-    spec = make_spec("none", (), include_path=folders, allow_code=allow_code)
-    return replace(report, loading=load_everything(found, catalog, names, code_loader(spec)))
+    spec = make_spec("none", (), include_path=folders, allow_code=allow_code, data=data)
+    return replace(report, loading=load_everything(found, catalog, names, code_loader(spec), spec.options.data))

@@ -17,6 +17,10 @@ ROW = {
 }
 
 
+def rows(*texts: str) -> list[dict[str, Any]]:
+    return [{**ROW, "ctx_a": text} for text in texts]
+
+
 def test_the_commands_run(fake_hub: Any, tmp_path: Path) -> None:
     fake_hub.add("Rowan/hellaswag", train=rows("A", "B", "C"), validation=rows("D", "E", "F", "G"), test=rows("H"))
     blocks = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)

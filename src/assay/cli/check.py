@@ -1,4 +1,4 @@
-"""`assay check`: validates task files without data; with --contract, tasks with data and without a model."""
+"""`assay check`: validates task files, with their code and data on request; with --contract, tasks without a model."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def main(line: CommandLine) -> int:
 def _check_files(line: CommandLine) -> int:
     options = line.options
     folders = options.include_path or ()
-    allowed = line.settings.get("allow_code", False)
-    report = check(options.paths, doc=options.doc, include_path=folders, allow_code=allowed)
+    allowed, data = line.settings.get("allow_code", False), line.settings.get("data")
+    report = check(options.paths, doc=options.doc, include_path=folders, allow_code=allowed, data=data)
     show_file_checks(report, options.format)
     return 0 if report.is_valid else 2
 

@@ -93,7 +93,7 @@ def load_error(dataset: str, config: str | None, where: str, task: str, error: B
     if _is_of_network(error):
         reason = plain_reason(next(cause for cause in _causes(error) if _is_of_network(cause)))
         expected = f"a connection to {os.environ.get('HF_ENDPOINT') or 'https://huggingface.co'}"
-        advice = f"Check the network, proxy and HF_ENDPOINT. Without network: {get_command(task)}"
+        advice = f"Check the network, proxy and HF_ENDPOINT. Or {get_command(task)}"
         found = f"{title} could not be fetched: no network ({type(error).__name__}: {reason})"
         return UnreachableDataset(Fault(where, found, expected, advice))
     reason = plain_reason(error, lines=20)

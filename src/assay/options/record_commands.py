@@ -203,6 +203,11 @@ def _check() -> Command:
         "doc": Option(
             "data file: names in templates must be columns of its first row", TASKS, "FILE", "columns are not checked"
         ),
+        "data": replace(
+            setting_options()["data"],
+            help="folder of datasets: also read the data of every task and build its first document",
+            default="data is not read",
+        ),
         "allow_code": replace(
             setting_options()["allow_code"], help="also build every task and group, running their Python code"
         ),
@@ -211,7 +216,7 @@ def _check() -> Command:
         ),
         "format": format_option("text", "json"),
     }
-    about = "Validates task files without loading data: all faults at once. With --contract also their data."
+    about = "Validates task files without loading data, unless --data or --contract is given: all faults at once."
     return Command(about, own)
 
 
