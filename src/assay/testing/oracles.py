@@ -55,9 +55,7 @@ def random_choice(instance: Instance, seed: int = 0) -> int:
     return int.from_bytes(digest[:8], "big") % len(instance.choices)
 
 
-def answers_for_choices(
-    instance: Instance, chosen: frozenset[int], last: frozenset[int] = frozenset()
-) -> list[Output]:
+def answers_for_choices(instance: Instance, chosen: frozenset[int], last: frozenset[int] = frozenset()) -> list[Output]:
     """Answers by which a model is certain of some choices.
 
     Args:
