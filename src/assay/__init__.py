@@ -76,7 +76,7 @@ _PUBLIC = {
     "explain": "assay.api",
     "filter": "assay.scoring.decorators",
     "finetune": "assay.api",
-    "get_data": "assay.api",
+    "get_data": "assay.fetch",
     "load_run": "assay.api",
     "make_spec": "assay.options.specification",
     "metric": "assay.scoring.decorators",
@@ -181,7 +181,6 @@ if TYPE_CHECKING:
         evaluate_matrix,
         explain,
         finetune,
-        get_data,
         load_run,
         plan_run,
         plot,
@@ -210,6 +209,7 @@ if TYPE_CHECKING:
     from assay.core.scores import Denominators, Estimate, MetricResult, Sample
     from assay.core.specs import DetectOptions, FilterSpec, MetricSpec, PipelineSpec, RunSpec, Seeds
     from assay.data.fetched import DataReport
+    from assay.fetch import get_data
     from assay.models.model_decorator import model
     from assay.options.specification import make_spec
     from assay.options.table import Settings

@@ -49,7 +49,6 @@ from assay.tasks.lm_eval.variants.scoring_overrides import scoring_changes
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from assay.data.fetched import DataReport
     from assay.run.many import EvaluatedModel
     from assay.store.trained_models import FittedModel
     from assay.studies.audit.extraction_audit import TaskAudit
@@ -274,26 +273,6 @@ def finetune(
     with open_store(store) as opened:
         session = Session(_make_run_spec(model, wanted, settings), opened, listener)
         return fit_model(session, options, wanted, None if isinstance(model, str) else model, place)
-
-
-@with_settings
-def get_data(tasks: Tasks, to: str | Path, *, listener: Listener = ignore, **settings: Unpack[Settings]) -> DataReport:
-    """Fetches the datasets of tasks into a folder, from which `data=FOLDER` reads them without network.
-
-    Datasets that the folder holds complete and unchanged are skipped. One that cannot be fetched does not stop the
-    others: its outcome has the reason.
-
-    Args:
-        tasks: as in `evaluate`.
-        to: the folder; created if it is missing.
-        listener: function that is called with every event.
-        **settings: as in `evaluate`; those that find and change tasks matter.
-    """
-    from assay.run.datasets import get_datasets
-
-    wanted = split_tasks(tasks)
-    spec = make_spec("none", [item if isinstance(item, str) else item.card.name for item in wanted], **settings)
-    return get_datasets(spec, wanted, Path(to).expanduser().absolute(), listener)
 
 
 @with_settings

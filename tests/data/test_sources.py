@@ -198,7 +198,7 @@ def test_a_dataset_of_the_hub(hub: str, tmp_path: Path) -> None:
 def test_an_unknown_configuration_is_one_clear_error(hub: str, tmp_path: Path) -> None:
     found = ask_hub(hub, tmp_path, "owner/sums", "hard")
     assert (found["kind"], found["faults"]) == ("DataError", 1)
-    assert 'my.yaml:2: dataset "owner/sums (hard)" could not be loaded' in found["error"]
+    assert 'my.yaml:2: dataset "owner/sums" has no configuration "hard"; expected one of: easy' in found["error"]
 
 
 def test_one_split_alone_is_refused(hub: str, tmp_path: Path) -> None:
@@ -206,23 +206,24 @@ def test_one_split_alone_is_refused(hub: str, tmp_path: Path) -> None:
     assert "Remove dataset_kwargs.split" in found["error"]
 
 
-def check_unreachable(found: dict[str, Any]) -> None:
-    assert (found["kind"], found["faults"]) == ("DataError", 1)
-    assert 'dataset "owner/sums (easy)" could not be loaded' in found["error"]
-    assert "Check the id and the network (HF_ENDPOINT, HF_HOME)" in found["error"]
+def check_unreachable(found: dict[str, Any], message: str) -> None:
+    assert (found["kind"], found["faults"]) == ("UnreachableDataset", 1)
+    assert f'dataset "owner/sums" (easy) {message}' in found["error"]
+    assert "run: assay data get --tasks TASK --to DIR" in found["error"]
 
 
 def test_a_forbidden_hub_is_one_clear_error(tmp_path: Path) -> None:
     pytest.importorskip("datasets")
     check_unreachable(
-        ask_hub("http://127.0.0.1:9", tmp_path, "owner/sums", "easy", environment={"HF_HUB_OFFLINE": "1"})
+        ask_hub("http://127.0.0.1:9", tmp_path, "owner/sums", "easy", environment={"HF_HUB_OFFLINE": "1"}),
+        "is not on this machine, and HF_HUB_OFFLINE forbids the network",
     )
 
 
 @pytest.mark.slow  # huggingface_hub tries six times, with 23 seconds of waiting between
 def test_an_unreachable_hub_is_one_clear_error(tmp_path: Path) -> None:
     pytest.importorskip("datasets")
-    check_unreachable(ask_hub("http://127.0.0.1:9", tmp_path, "owner/sums", "easy"))
+    check_unreachable(ask_hub("http://127.0.0.1:9", tmp_path, "owner/sums", "easy"), "could not be fetched: no network")
 
 
 def test_data_behind_http_names_the_package_it_lacks(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`assay check`: validates task files without data; with --contract, tasks with data and without a model."""
+"""`assay check`: validates task files, with code and data if allowed; with --contract, tasks without a model."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def _check_files(line: CommandLine) -> int:
     names, catalog = known_names(), open_catalog([*folders, *(options.include_path or ())])
     report = check_paths(paths, names, columns, catalog)
     loaded: LoadReport | None = None
-    allowed = line.settings.get("allow_code")
-    if allowed:
-        spec = make_spec("none", (), include_path=folders, allow_code=allowed)
-        loaded = load_everything(paths, catalog, names, code_loader(spec))
+    allowed, data = line.settings.get("allow_code", False), line.settings.get("data")
+    if allowed or data is not None:
+        spec = make_spec("none", (), include_path=folders, allow_code=allowed, data=data)
+        loaded = load_everything(paths, catalog, names, code_loader(spec), None if data is None else spec.options.data)
     show_file_checks(report, loaded, options.format)
     return 2 if report.faults or (loaded is not None and loaded.failures) else 0
 

@@ -92,6 +92,8 @@ class VariationAxes:
     draws: int | None = None
 
 
+# Variable that names the folder of copies of datasets if an option does not.
+DATA_VARIABLE = "ASSAY_DATA"
 # The tool whose known defects a run can reproduce, see docs/lm-eval-compatibility.md. Conventions of this and other
 # tools are in profiles, see docs/profiles.md.
 LM_EVAL = "lm-eval"

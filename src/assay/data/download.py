@@ -87,7 +87,15 @@ def _fetch_splits(need: DatasetNeed, root: Path, scratch: Path) -> Fetched:
     hub = _resolved(spec, revision)
     made = _converted(spec, need, hub, scratch)
     own = spec.options.get("revision") if record is None else record.revision
-    written = CopyRecord(spec.path, made.config, made.is_default, own, hub.commit, _now(), made.files)
+    written = CopyRecord(
+        dataset=spec.path,
+        config=made.config,
+        is_default=made.is_default,
+        revision=own,
+        commit=hub.commit,
+        date=_now(),
+        files=made.files,
+    )
     folder = root / spec.path / config_folder_name(made.config, spec.options)
     whole = _moved(written, folder, scratch)
     return _kept(LocalCopy(folder, {}, whole), whole, need.splits, hub.moved_to)
@@ -108,7 +116,7 @@ def _kept(
     copy: LocalCopy, record: CopyRecord, splits: Sequence[str], moved_to: str = "", is_new: bool = True
 ) -> Fetched:
     own = {str(file.split or name): file for name, file in record.files.items() if not splits or file.split in splits}
-    return Fetched(record.dataset, record.config, copy.folder, own, record.commit, is_new, moved_to)
+    return Fetched(record.dataset, record.config, copy.folder, own, record.commit, is_new=is_new, moved_to=moved_to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +251,8 @@ def _fetch_files(need: DatasetNeed, root: Path, scratch: Path) -> Fetched:
     except Exception as error:
         raise load_error(dataset, None, spec.where, spec.task, error) from error
     own = files[0].revision if record is None else record.revision
-    whole = _moved(CopyRecord(dataset, None, False, own, hub.commit, _now(), found), base, scratch)
-    return Fetched(dataset, None, base, {name: whole.files[name] for name in found}, hub.commit, True, hub.moved_to)
+    whole = _moved(CopyRecord(dataset, None, revision=own, commit=hub.commit, date=_now(), files=found), base, scratch)
+    return Fetched(dataset, None, base, {name: whole.files[name] for name in found}, hub.commit, moved_to=hub.moved_to)
 
 
 def _addressed_files(spec: SourceSpec) -> list[RepositoryFile]:

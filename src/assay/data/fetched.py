@@ -130,3 +130,11 @@ def copies_in(root: Path, verifies: bool = False) -> list[CopyState]:
             faults = tuple(fault for fault in checks if fault is not None) if verifies else ()
             found.append(CopyState(record, path.parent, faults))
     return found
+
+
+def unrecorded(root: Path) -> list[str]:
+    """Datasets of a folder without any record: files put there by hand, or clones."""
+    folders = [path for path in sorted(root.glob("*/*")) if path.is_dir() and not path.parent.name.startswith(".")]
+    known = {path.parent for pattern in (f"*/*/{RECORD}", f"*/*/*/{RECORD}") for path in root.glob(pattern)}
+    bare = [path for path in folders if path not in known and not any(other.parent == path for other in known)]
+    return [path.relative_to(root).as_posix() for path in bare]

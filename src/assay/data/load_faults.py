@@ -93,7 +93,7 @@ def load_error(dataset: str, config: str | None, where: str, task: str, error: B
     if _is_of_network(error):
         reason = plain_reason(next(cause for cause in _causes(error) if _is_of_network(cause)))
         expected = f"a connection to {os.environ.get('HF_ENDPOINT') or 'https://huggingface.co'}"
-        advice = f"Check the network, proxy and HF_ENDPOINT. Without network: {get_command(task)}"
+        advice = f"Check the network, proxy and HF_ENDPOINT. Or {get_command(task)}"
         found = f"{title} could not be fetched: no network ({type(error).__name__}: {reason})"
         return UnreachableDataset(Fault(where, found, expected, advice))
     reason = plain_reason(error, lines=20)
@@ -153,6 +153,9 @@ def _known_fault(dataset: str, title: str, where: str, error: BaseException, nam
         return Fault(where, found, "a branch, tag or commit", "Correct dataset_kwargs.revision")
     if names & {"RepositoryNotFoundError", "DatasetNotFoundError", "HFValidationError", "HfUriError"}:
         return _missing_fault(dataset, where)
+    if "StopIteration" in names:  # what `datasets` makes of a file without rows
+        found = f"{title} has a data file without rows on the Hub"
+        return Fault(where, found, "at least one row in every split", f"Look at {_page(dataset)}, or name a revision")
     if names & {"DataFilesNotFoundError", "EmptyDatasetError"}:
         found = f"{title} is on the Hub but has no data files that can be read"
         return Fault(where, found, "parquet, JSON, CSV or text files", f"Look at {_page(dataset)}; {_CONVERTED}")

@@ -165,9 +165,12 @@ class HubSource:
 
 def _hub_origin(spec: SourceSpec, loaded: Any) -> dict[str, Any]:
     """Where the rows of a loaded dataset came from; its commit is in the name of the cache's folder."""
-    if spec.path in FILE_BUILDERS and "hf://" not in str(spec.options.get("data_files")):
+    named, is_files = str(spec.options.get("data_files") or ""), spec.path in FILE_BUILDERS
+    if (is_files and "://" not in named) or Path(spec.path).is_absolute():
         return {}
     found = {"from": "hub", "dataset": spec.path, "config": spec.name, "revision": spec.options.get("revision")}
+    if is_files:
+        found = {"from": "hub", "dataset": spec.path, "data_files": spec.options["data_files"]}
     splits = list(loaded.values()) if isinstance(loaded, Mapping) else []
     cached = [Path(file["filename"]).parent.name for split in splits for file in getattr(split, "cache_files", ())]
     return {**found, "commit": next((name for name in cached if _COMMIT.fullmatch(name)), "")}

@@ -198,10 +198,14 @@ def _check() -> Command:
         ),
         "own_only": Option("leave out styles and classifier heads (with --contract)", TASKS, takes=SWITCH),
         "include_path": setting_options()["include_path"],
-        "data": setting_options()["data"],
         "num_fewshot": replace(setting_options()["num_fewshot"], group=TASKS),
         "doc": Option(
             "data file: names in templates must be columns of its first row", TASKS, "FILE", "columns are not checked"
+        ),
+        "data": replace(
+            setting_options()["data"],
+            help="folder of datasets: also read the data of every task and build its first document",
+            default="data is not read",
         ),
         "allow_code": replace(
             setting_options()["allow_code"], help="also build every task and group, running their Python code"
@@ -211,7 +215,7 @@ def _check() -> Command:
         ),
         "format": format_option("text", "json"),
     }
-    about = "Validates task files without loading data: all faults at once. With --contract also their data."
+    about = "Validates task files, without data unless --data is given: all faults at once. With --contract their tasks."
     return Command(about, own)
 
 
@@ -226,7 +230,7 @@ def _data() -> Command:
             choices=("get", "ls", "check"),
         ),
         "folder": Option("folder to list or check", "", "DIR", "that of --to", takes=OPTIONAL, is_positional=True),
-        "tasks": replace(TASK_NAMES, help="tasks, groups, tags, wildcards or files (get)", is_required=False),
+        "tasks": replace(TASK_NAMES, help="tasks to fetch the datasets of (get)", default="none", is_required=False),
         "include_path": rows["include_path"],
         "allow_code": rows["allow_code"],
         "trust_package": TRUSTED_PACKAGE,

@@ -17,7 +17,7 @@ from assay.core.call_checks import checked
 from assay.core.errors import ArgumentError, Fault, UserError, did_you_mean
 from assay.core.protocols import Task
 from assay.core.requests import LONGEST_WINDOWS
-from assay.core.specs import LM_EVAL, ModelSettings, RunSpec, Seeds, SubsamplingOptions, VariationAxes
+from assay.core.specs import DATA_VARIABLE, LM_EVAL, ModelSettings, RunSpec, Seeds, SubsamplingOptions, VariationAxes
 from assay.core.training import FINETUNE, FIT_KEYS, METHODS, FitSpec, parse_fit_spec
 from assay.options.option import filled
 from assay.options.table import Settings, setting_options
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 # The argument `tasks` of the public functions: names, paths, task objects, or a list of these.
 Tasks = Union[str, Path, Task, Sequence[Union[str, Path, Task]]]
-# Variable that names the folder of datasets where `--data` does not.
-DATA_VARIABLE = "ASSAY_DATA"
 # A larger number of seeds was probably meant as a seed.
 _MOST_SEEDS = 100
 # A larger number of draws of every answer is a mistake.

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from assay.core.errors import Fault
 from assay.core.plural import plural
-from assay.data.fetched import CopyState, DataReport, DatasetOutcome
+from assay.data.fetched import CopyState, DataReport, DatasetOutcome, unrecorded
 from assay.report.terminal import make_console, show_listing
 
 _MB = 1e6
@@ -35,7 +35,8 @@ def show_data_report(report: DataReport, format: str) -> None:
         console.print(Text(f"  needed by: {', '.join(outcome.tasks)}"))
     done = len(report.datasets) - len(report.failed)
     size = sum(outcome.fetched.size for outcome in report.datasets if outcome.fetched is not None)
-    console.print(Text(f"{report.folder}: {plural(done, 'dataset')}, {shown_size(size)}; use it with --data"))
+    if done:
+        console.print(Text(f"{report.folder}: {plural(done, 'dataset')}, {shown_size(size)}; use it with --data"))
     if report.failed:
         console.print(Text(f"{plural(len(report.failed), 'dataset')} could not be fetched"))
 
@@ -72,8 +73,10 @@ def show_copies(folder: Path, copies: Sequence[CopyState], is_checked: bool, for
     if copies:
         headings = ("Dataset", "Rows", "Size", "Commit", "State")
         show_listing(console, headings, [_copy_row(copy, is_checked) for copy in copies])
-    else:
-        console.print(Text(f"{folder}: no dataset with a record of assay data get"))
+    others = unrecorded(folder)
+    if others or not copies:
+        text = f"{folder}: {plural(len(others), 'dataset')} without a record of assay data get, read as found"
+        console.print(Text(f"{text}: {', '.join(others[:3])}{', …' if len(others) > 3 else ''}" if others else text))
     for copy in copies:
         _show_faults(copy.faults, console)
     if is_checked and copies and not any(copy.faults for copy in copies):

@@ -40,4 +40,5 @@ def _show_loaded(report: LoadReport) -> None:
         for fault in failure.faults:
             sys.stderr.write(f"error: {failure.kind} {failure.name}: {fault}\n")
     for noun, count in (("task", report.tasks), ("group", report.groups)):
-        print(f"{count - report.failed(noun):,} of {count:,} {noun}s can be built with their code")
+        what = "their code and data" if report.has_data and noun == "task" else "their code"
+        print(f"{count - report.failed(noun):,} of {count:,} {noun}s can be built with {what}")

@@ -82,7 +82,7 @@ def _outcome(need: DatasetNeed, names: tuple[str, ...], root: Path, scratch: Pat
 def _is_full(error: BaseException | None) -> bool:
     """Whether a full disk is among the causes of an error."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             return True
         error = error.__cause__ or error.__context__
     return False

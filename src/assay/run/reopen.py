@@ -5,6 +5,7 @@ In: a record. Out: its tasks, built and with scorers. Documents or prompts that 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 from assay.core.errors import DataError, Fault, ModelError, UnknownName, UserError
 from assay.core.protocols import Model, Task
 from assay.core.secrets import is_hidden, without_secrets
-from assay.core.specs import GroupSpec, RunSpec
+from assay.core.specs import DATA_VARIABLE, GroupSpec, RunSpec
 from assay.core.task_variants import task_family
 from assay.core.version import __version__
 from assay.models.model_registry import is_known
@@ -82,8 +83,17 @@ def recorded_spec(record: RunRecord) -> RunSpec:
     shown = "own_examples" not in (record.spec.get("options") or {}) or spec.options.own_examples
     # Task code that needs a secret, which is never recorded, may find it in the environment.
     metadata = without_secrets(spec.options.metadata)
-    options = replace(spec.options, texts=texts, own_examples=shown, metadata=metadata)
+    data = _copies(spec.options.data)
+    options = replace(spec.options, texts=texts, own_examples=shown, metadata=metadata, data=data)
     return replace(spec, include_path=folders, tasks=tasks, options=options)
+
+
+def _copies(recorded: str | None) -> str | None:
+    """The folder of datasets of a run; if it is gone, or there was none, the present one. Hashes verify the rows."""
+    here = os.environ.get(DATA_VARIABLE)
+    if here and (recorded is None or not Path(recorded).is_dir()):
+        return str(Path(here).expanduser().absolute())
+    return recorded
 
 
 def _from(base: Path, name: str) -> str:

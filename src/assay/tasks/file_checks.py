@@ -271,18 +271,21 @@ class Unbuilt:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """How many tasks and groups there are, and those that cannot be built."""
+    """How many tasks and groups there are, those that cannot be built, and whether their data was read too."""
 
     tasks: int
     groups: int
     failures: tuple[Unbuilt, ...]
+    has_data: bool = False
 
     def failed(self, kind: str) -> int:
         """Number of tasks or groups that cannot be built."""
         return sum(failure.kind == kind for failure in self.failures)
 
 
-def load_everything(paths: Sequence[Path], catalog: Catalog, names: KnownNames, code: CodeLoader) -> LoadReport:
+def load_everything(
+    paths: Sequence[Path], catalog: Catalog, names: KnownNames, code: CodeLoader, data: str | None = None
+) -> LoadReport:
     """Builds the tasks and groups that the files below some paths define.
 
     Args:
@@ -290,6 +293,7 @@ def load_everything(paths: Sequence[Path], catalog: Catalog, names: KnownNames, 
         catalog: the index that holds them.
         names: known metrics, filters and aggregations.
         code: imports the code that they name.
+        data: folder of datasets, to read the data of every task and build its first document; None not to.
     """
     roots = [path.resolve() for path in paths]
     counts: Counter[str] = Counter()
@@ -299,7 +303,9 @@ def load_everything(paths: Sequence[Path], catalog: Catalog, names: KnownNames, 
             continue
         counts[entry.kind] += 1
         try:
-            select_tasks([entry.name], catalog, TaskOptions(), names, code)
+            found = select_tasks([entry.name], catalog, TaskOptions(data=data), names, code)
+            for task in found.tasks if data is not None and entry.kind == "task" else ():
+                task.build(task.documents()[0])
         except UserError as error:
             failures.append(Unbuilt(entry.name, entry.kind, error.faults))
-    return LoadReport(counts["task"], counts["group"], tuple(failures))
+    return LoadReport(counts["task"], counts["group"], tuple(failures), data is not None)

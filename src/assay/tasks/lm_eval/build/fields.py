@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from assay.core.errors import AssayError, DataError, Fault
+from assay.core.errors import AssayError, DataError, Fault, did_you_mean
 from assay.tasks.templates import render, render_literal
 
 Row = Mapping[str, Any]
@@ -116,6 +116,8 @@ def choices_reader(value: Any, columns: Collection[str], where: str) -> Reader:
         raw = called(value, where)
     elif value in columns:
         raw = _column_reader(value, where)
+    elif value.isidentifier():
+        raise DataError(Fault(where, f'no column "{value}"{did_you_mean(value, columns)}', ", ".join(columns)))
 
     def read(row: Row) -> list[str]:
         found = raw(row) if raw is not None else render_literal(value, row, where)

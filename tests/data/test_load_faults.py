@@ -1,0 +1,126 @@
+"""Messages for datasets that cannot be loaded, from the errors of the real client against a hub with these faults."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.data.load_faults import RENAMED, SCRIPT_REPLACEMENTS, load_error
+
+# Opens each dataset and prints the message of its error; one process, as importing `datasets` takes a second.
+_ASK = """
+import json, sys
+from pathlib import Path
+from assay.core.errors import UserError
+from assay.data.copy_source import open_with_copies
+from assay.data.sources import SourceSpec, split_rows
+for path, name, split, options, root in json.loads(sys.argv[1]):
+    try:
+        spec = SourceSpec(path, name, options, None, "my.yaml:2", "mine")
+        rows = split_rows(open_with_copies(spec, Path(root)), split, "my.yaml:3")
+        print("#" + json.dumps([f"{len(rows)} rows"]))
+    except UserError as error:
+        print("#" + json.dumps([str(error), type(error).__name__, len(error.faults)]))
+"""
+Asked = tuple[str, "str | None", str, Mapping[str, Any], str]
+
+
+def ask(asked: list[Asked], environment: Mapping[str, str]) -> list[list[Any]]:
+    command = [sys.executable, "-c", _ASK, json.dumps(asked)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line[1:]) for line in done.stdout.splitlines() if line.startswith("#")]
+
+
+CASES: dict[str, tuple[str, str | None, str, dict[str, Any]]] = {
+    "good": ("good/rows", None, "test", {}),
+    "moved": ("old/rows", None, "test", {}),
+    "gated": ("gated/rows", None, "test", {}),
+    "refused": ("refused/rows", None, "test", {}),
+    "missing": ("nobody/nothing", None, "test", {}),
+    "renamed": ("lukaemon/bbh", None, "test", {}),
+    "bare": ("glue", "cola", "test", {}),
+    "script": ("allenai/math_qa", None, "test", {}),
+    "other script": ("some/script", None, "test", {}),
+    "config": ("good/configs", "gerrman", "test", {}),
+    "split": ("good/rows", None, "tset", {}),
+    "empty": ("good/empty", None, "test", {}),
+    "revision": ("good/rows", None, "test", {"revision": "v9"}),
+    "nothing": ("good/nothing", None, "test", {}),
+}
+
+
+@pytest.fixture(scope="module")
+def messages(fake_hub: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    fake_hub.add("good/rows", test=[{"a": 1}], train=[{"a": 2}])
+    fake_hub.add("good/configs", "german", test=[{"a": 1}])
+    fake_hub.add("good/empty", test=[], train=[{"a": 2}])
+    fake_hub.add("old/rows").moved_to = "good/rows"
+    fake_hub.add("gated/rows", test=[{"a": 1}]).gated = 401
+    fake_hub.add("refused/rows", test=[{"a": 1}]).gated = 403
+    for name in ("allenai/math_qa", "some/script"):
+        fake_hub.add(name).files = {"README.md": b"# x\n", f"{name.rpartition('/')[2]}.py": b"pass\n"}
+    fake_hub.add("good/nothing").files = {"README.md": b"# x\n", "notes.docx": b"x"}
+    folder = tmp_path_factory.mktemp("home")
+    asked = [(*case, str(folder)) for case in CASES.values()]
+    return dict(zip(CASES, ask(asked, fake_hub.environment(folder)), strict=True))
+
+
+EXPECTED = {
+    "good": ["1 rows"],
+    "moved": ["1 rows"],
+    "gated": ['dataset "gated/rows" is gated', "no token is set", "Ask for access at", "set HF_TOKEN"],
+    "refused": ['dataset "refused/rows" is gated', "expected a token of an account that has access"],
+    "missing": ['dataset "nobody/nothing" is not on the Hub, or is private', "Check the id", "HF_TOKEN"],
+    "renamed": ['dataset "lukaemon/bbh" was renamed', "expected dataset_path: SaylorTwift/bbh"],
+    "bare": ['dataset "glue" was renamed; expected dataset_path: nyu-mll/glue'],
+    "script": ['"allenai/math_qa" has only a loading script', "expected dataset_path: regisss/math_qa"],
+    "other script": ["has only a loading script", "refs/convert/parquet"],
+    "config": ['has no configuration "gerrman" (did you mean "german"?)', "expected one of: german"],
+    "split": ['no split "tset" (did you mean "test"?)', "expected one of: test, train"],
+    "empty": ["a data file without rows", "Look at "],
+    "revision": ["has no such revision", "Correct dataset_kwargs.revision"],
+    "nothing": ["no data files that can be read", "refs/convert/parquet"],
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_fault_of_the_hub_is_one_clear_message(case: str, messages: dict[str, list[Any]]) -> None:
+    text, *rest = messages[case]
+    assert [part for part in EXPECTED[case] if part not in text] == [], text
+    assert rest in ([], ["DataError", 1])
+
+
+def test_a_dataset_that_is_nowhere_says_how_to_fetch_it(fake_hub: Any, tmp_path: Path) -> None:
+    environment = {**fake_hub.environment(tmp_path), "HF_HUB_OFFLINE": "1"}
+    text, kind, _ = ask([("nobody/else", "easy", "test", {}, str(tmp_path))], environment)[0]
+    assert kind == "UnreachableDataset"
+    expected = 'my.yaml:2: dataset "nobody/else" (easy) is not on this machine, and HF_HUB_OFFLINE forbids the network'
+    assert text.startswith(f"{expected}; expected a copy (--data DIR, ASSAY_DATA) or the Hub's cache. On a machine")
+    assert "run: assay data get --tasks mine --to DIR; copy DIR here and add --data DIR" in text
+
+
+@pytest.mark.parametrize("kind", [ConnectionError, ConnectionRefusedError])
+def test_no_network_is_told_from_a_missing_dataset(kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    text = str(load_error("me/sums", None, "my.yaml:2", "mine", kind("Name or service not known")))
+    assert "could not be fetched: no network" in text and "Check the network, proxy and HF_ENDPOINT" in text
+    assert "assay data get --tasks mine" in text
+
+
+def test_a_full_disk_is_told_apart() -> None:
+    error = OSError(28, "No space left on device")
+    text = str(load_error("me/sums", None, "my.yaml:2", "mine", error))
+    assert text == 'my.yaml:2: dataset "me/sums" does not fit: no space left on the disk. Make room, or move HF_HOME'
+
+
+def test_replacements_name_an_owner_or_a_file() -> None:
+    assert [name for name, other in RENAMED.items() if "/" not in other] == []
+    assert [name for name, other in SCRIPT_REPLACEMENTS.items() if other and "/" not in other] == []
