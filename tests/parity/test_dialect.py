@@ -143,7 +143,7 @@ def words_of_task_files() -> set[str]:
 
 def test_the_dialect_uses_every_key_there_is() -> None:
     unserved = {"doc_to_image", "doc_to_audio"}  # no model of this version takes them
-    ours = {"cluster", "format", "perplexity", "prompts"}
+    ours = {"card", "cluster", "format", "perplexity", "prompts"}
     assert {*TASK_KEYS, *GROUP_KEYS, *FEWSHOT_KEYS, *CODE_KEYS} - unserved - ours <= words_of_task_files()
 
 

@@ -56,7 +56,7 @@ FAULTS = {
     'description: "a\\nb"': "card.description: is 'a\\nb' (str); expected text of one line",
     "chance: a half": "card.chance: is 'a half' (str); expected a number",
     "languages: en": "card.languages: is 'en' (str); expected a list of texts",
-    "languages: [no]": "card.languages: is [False] (list); expected a list of texts",
+    "languages: [no]": "card.languages: is [False] (list); expected a list of texts. Quote it",
     "rows: {test: many}": "card.rows: is {'test': 'many'} (dict); expected a mapping from split to number of rows",
     "lm_eval: {same: true}": 'card.lm_eval: the key "task" is missing',
     "lm_eval: {task: t, same: false}": "card.lm_eval.differs: same is false, but it does not say what differs",
