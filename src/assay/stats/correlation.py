@@ -64,6 +64,13 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> Correlation:
     return Correlation(value, _share(sums, float(second @ first)), len(a), "permutation")
 
 
+def mean_ranks(values: Any) -> Any:
+    """Ranks along the second axis of an array, from 1, with mean ranks for ties."""
+    from scipy import stats
+
+    return stats.rankdata(values, axis=1)
+
+
 def kendall(a: Sequence[float], b: Sequence[float]) -> Correlation:
     """Kendall's τ-b: concordant minus discordant pairs, corrected for ties."""
     if _says_nothing(a, b):

@@ -292,70 +292,55 @@ acc_all = MetricDefinition(
 
 
 def _of_rows(
-    name: str, aggregation: str, higher_is_better: bool, value: Value, description: str, *options: str, **more: Any
+    name: str, value: Value, description: str, aggregation: str = "mean", higher_is_better: bool = True, **more: Any
 ) -> MetricDefinition:
     """A metric of choices that reads columns of the document."""
     values = {_CHOICE: value, _SCORES: value}
-    return MetricDefinition(
-        name, aggregation, higher_is_better, values, description, frozenset(options), reads_document=True, **more
-    )
+    return MetricDefinition(name, aggregation, higher_is_better, values, description, reads_document=True, **more)
 
 
+_GROUPS = frozenset({"group", "group_size"})
 group_em = _of_rows(
     "group_em",
-    "group_em",
-    True,
     row_groups.group_hit,
     "share of groups of rows that are right in every row; group: columns, or group_size: rows in order",
-    "group",
-    "group_size",
+    aggregation="group_em",
+    option_names=_GROUPS,
 )
 group_f1 = _of_rows(
     "group_f1",
-    "group_f1",
-    True,
     row_groups.group_labels,
     "mean over groups of rows of the F1 of label 1; group, group_size",
-    "group",
-    "group_size",
+    aggregation="group_f1",
+    option_names=_GROUPS,
 )
 entity_em = _of_rows(
     "entity_em",
-    "mean",
-    True,
     entities.entity_em,
     "share of documents whose predicted entity is an answer, by SQuAD's normalisation (ReCoRD)",
     span=_SHARE,
 )
-entity_f1 = _of_rows(
-    "entity_f1", "mean", True, entities.entity_f1, "token F1 of the predicted entity (ReCoRD)", span=_SHARE
-)
+entity_f1 = _of_rows("entity_f1", entities.entity_f1, "token F1 of the predicted entity (ReCoRD)", span=_SHARE)
 accuracy_amb = _of_rows(
-    "accuracy_amb", "mean", True, bbq.accuracy_amb, "accuracy in ambiguous contexts (BBQ)", gives_many=True, span=_SHARE
+    "accuracy_amb", bbq.accuracy_amb, "accuracy in ambiguous contexts (BBQ)", gives_many=True, span=_SHARE
 )
 accuracy_disamb = _of_rows(
-    "accuracy_disamb",
-    "mean",
-    True,
-    bbq.accuracy_disamb,
-    "accuracy in disambiguated contexts (BBQ)",
-    gives_many=True,
-    span=_SHARE,
+    "accuracy_disamb", bbq.accuracy_disamb, "accuracy in disambiguated contexts (BBQ)", gives_many=True, span=_SHARE
 )
 amb_bias_score = _of_rows(
     "amb_bias_score",
-    "bias_score",
-    False,
     bbq.amb_bias_score,
     "bias in ambiguous contexts, from -1 to 1: error rate times the bias of the answers that name a person (BBQ)",
+    aggregation="bias_score",
+    higher_is_better=False,
     gives_many=True,
 )
 disamb_bias_score = _of_rows(
     "disamb_bias_score",
-    "bias_score",
-    False,
     bbq.disamb_bias_score,
     "bias in disambiguated contexts, from -1 to 1 (BBQ)",
+    aggregation="bias_score",
+    higher_is_better=False,
     gives_many=True,
 )
 pct_stereotype = MetricDefinition(

@@ -1,8 +1,8 @@
 """Exact match and F1 over groups of rows, each group counted once.
 
-In: per row its group and its outcome. Out: the mean over groups, with groups (or clusters of groups) as the units of the
-standard error. MultiRC's EM (Khashabi et al. 2018), MC-TACO's strict accuracy and F1 (Zhou et al. 2019), ETHICS's exact
-match (Hendrycks et al. 2021).
+In: per row its group and its outcome. Out: the mean over groups, with groups (or clusters of groups) as the units of
+the standard error. MultiRC's EM (Khashabi et al. 2018), MC-TACO's strict accuracy and F1 (Zhou et al. 2019), ETHICS's
+exact match (Hendrycks et al. 2021).
 """
 
 from __future__ import annotations

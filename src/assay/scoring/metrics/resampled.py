@@ -189,9 +189,9 @@ def pearson_rows(pairs: Floats) -> Floats:
 
 def spearman_rows(pairs: Floats) -> Floats:
     """Spearman's correlation per row: Pearson's of ranks, with mean ranks for ties."""
-    from scipy.stats import rankdata
+    from assay.stats.correlation import mean_ranks
 
-    ranks = rankdata(pairs, axis=1)
+    ranks = mean_ranks(pairs)
     return _correlation(ranks[..., 0], ranks[..., 1], np.ones(pairs.shape[:2]))
 
 

@@ -1,4 +1,4 @@
-"""Cloze questions whose choices fill in an entity (ReCoRD, Zhang et al. 2018): the predicted entity against all answers.
+"""Cloze questions whose choices fill in an entity (ReCoRD, Zhang et al. 2018): the predicted entity and the answers.
 
 The choices are the sorted distinct entities of the column `entities`; right answers are in the column `answers`.
 """

@@ -14,10 +14,11 @@ from assay.core.metric_names import uses_all_draws
 from assay.core.plural import plural
 from assay.core.responses import NOTE_TEXTS, Failure, LabelScores, Logprob
 from assay.core.results import AnsweredDocument, GroupResult, TaskResult
-from assay.core.scores import BYPASS, Estimate, MetricResult
+from assay.core.scores import BYPASS, Estimate, MetricResult, MetricValues
 from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, RunSpec
 from assay.core.task_variants import ORDER, SEED
 from assay.run.build import has_own_template, is_index, shown_value
+from assay.scoring.registry import METRICS
 from assay.scoring.scorers.multiple_choice import METHODS, ChoiceView, Scores, argmax, choice_view, raw, scores_view
 from assay.studies.sampling.subsample_values import EarlyStop
 from assay.tasks.clusters import group_value, shared_column
@@ -124,10 +125,10 @@ def _texts(result: TaskResult) -> Iterator[str]:
 
 def _undefined(result: TaskResult) -> Iterator[str]:
     """Metrics without a value for some scored documents: they exclude these, or have no value themselves."""
-    scored = result.denominators.scored
+    scored, of_some = result.denominators.scored, _of_some_documents(result)
     for metric in result.metrics:
-        # Position metrics skip documents with fewer choices; draws have notices of their own.
-        is_other = metric.metric.startswith("position_") or uses_all_draws(metric.metric)
+        # Draws have notices of their own.
+        is_other = metric.metric in of_some or uses_all_draws(metric.metric)
         is_whole = metric.estimate.n == scored and metric.estimate.value is not None
         if is_whole or is_other:
             continue
@@ -141,6 +142,17 @@ def _undefined(result: TaskResult) -> Iterator[str]:
                 if metric.estimate.n < scored
                 else f"{reported}, so the task has none either"
             )
+
+
+def _of_some_documents(result: TaskResult) -> set[str]:
+    """Names that built-in metrics report for some documents by design: positions, categories, kinds of context."""
+    return {
+        name
+        for sample in result.samples
+        if isinstance(sample.values, MetricValues)
+        for name, source in sample.values.sources.items()
+        if source in METRICS
+    }
 
 
 def _cluster_texts(clusters: int) -> Iterator[str]:

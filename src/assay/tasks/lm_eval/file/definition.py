@@ -143,8 +143,8 @@ class TaskDefinition:
 
     @property
     def has_prompt(self) -> bool:
-        """Whether the file has its own prompt; a file that only states a format has none."""
-        return self.format is None or self.rendering.text != ""
+        """Whether the file has its own prompt, which may be empty; a file that only states a format has none."""
+        return self.format is None or self.rendering.text != "" or self.file.data.get("doc_to_text") is not None
 
     @property
     def evaluated_split(self) -> str:
