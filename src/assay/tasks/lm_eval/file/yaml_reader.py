@@ -24,6 +24,7 @@ KeyPath = tuple[Any, ...]
 
 # The key of facts, the only mapping whose keys are merged with those of an included file.
 CARD = "card"
+_CONFIGURATIONS = "configurations"
 
 # Maximum keys and items of one file. With aliases of aliases, a short file can expand to any number of them.
 MAX_KEY_PATHS = 200_000
@@ -413,62 +414,49 @@ def _merge(
     new: dict[str, Any],
     new_places: dict[KeyPath, SourceLocation],
 ) -> None:
-    """Adds top-level keys; the locations of a replaced key are removed."""
-    kept = _kept_entries(data, new)
-    merged = merged_keys(data, new)
-    data.update(merged)
-    for keys in [keys for keys in places if keys[0] in new and keys[:3] not in kept and keys[:2] not in kept]:
+    """Adds top-level keys; the locations of replaced keys are removed."""
+    for keys in [keys for keys in places if _is_replaced(keys, data, new)]:
         del places[keys]
+    data.update(merged_keys(data, new))
     places.update({keys: place for keys, place in new_places.items() if keys[0] in new})
 
 
-# Its entries are merged by name and key, so that several files can share a list of configurations.
-_BY_NAME = "configurations"
+def _is_merged(keys: KeyPath) -> bool:
+    """Whether a mapping of an included file is merged key by key: cards, configurations, and their cards."""
+    if keys[0] == _CONFIGURATIONS:
+        return len(keys) < 3 or keys[2:] == (CARD,)
+    return keys == (CARD,)
 
 
-def merged_keys(data: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Top-level keys of an included file with those of the file itself, which win."""
-    merged = {**data, **new}
-    card = merged_card(data.get(CARD), new.get(CARD))
-    if card is not None:
-        merged[CARD] = card
-    base, own = data.get(_BY_NAME), new.get(_BY_NAME)
-    if isinstance(base, dict) and isinstance(own, dict):
-        merged[_BY_NAME] = {
-            **base,
-            **own,
-            **{name: _merged_entry(base[name], own[name]) for name in base if name in own},
-        }
+def merged_keys(base: Mapping[Any, Any], own: Mapping[Any, Any], above: KeyPath = ()) -> dict[Any, Any]:
+    """The keys of an included file and of the file itself, which win."""
+    merged = {**base, **own}
+    for key in base.keys() & own.keys():
+        if not _is_merged((*above, key)):
+            continue
+        if isinstance(base[key], dict) and isinstance(own[key], dict):
+            merged[key] = merged_keys(base[key], own[key], (*above, key))
+        elif own[key] is None and above == (_CONFIGURATIONS,):  # changes nothing, as {} does
+            merged[key] = base[key]
     return merged
-
-
-def _merged_entry(base: Any, own: Any) -> Any:
-    if base is None or own is None:
-        return base if own is None else own
-    return {**base, **own} if isinstance(base, dict) and isinstance(own, dict) else own
-
-
-def _kept_entries(data: Mapping[str, Any], new: Mapping[str, Any]) -> set[KeyPath]:
-    """Key paths of an included card and configurations, or of their keys, that the file itself does not replace."""
-    kept: set[KeyPath] = set()
-    card, own_card = data.get(CARD), new.get(CARD)
-    if isinstance(card, dict) and isinstance(own_card, dict):
-        kept |= {(CARD, key) for key in card if key not in own_card}
-    base, own = data.get(_BY_NAME), new.get(_BY_NAME)
-    if not isinstance(base, dict) or not isinstance(own, dict):
-        return kept
-    kept.add((_BY_NAME,))
-    for name, entry in base.items():
-        if name not in own or own[name] is None:
-            kept.add((_BY_NAME, name))
-        elif isinstance(entry, dict) and isinstance(own[name], dict):
-            kept |= {(_BY_NAME, name, key) for key in entry if key not in own[name]}
-    return kept
 
 
 def merged_card(base: Any, own: Any) -> dict[str, Any] | None:
     """The facts of two cards, where the second takes precedence; None if there are not two."""
     return {**base, **own} if isinstance(base, dict) and isinstance(own, dict) else None
+
+
+def _is_replaced(keys: KeyPath, base: Any, own: Any) -> bool:
+    """Whether the value at a key path of an included file is not in the merged mapping."""
+    for depth, key in enumerate(keys, 1):
+        if key not in own:
+            return False
+        if not _is_merged(keys[:depth]) or not isinstance(base[key], dict):
+            return True
+        if not isinstance(own[key], dict):
+            return not (own[key] is None and keys[0] == _CONFIGURATIONS and depth == 2)
+        base, own = base[key], own[key]
+    return True
 
 
 class TopLevelKeyReader:
