@@ -21,7 +21,17 @@ from parity.files import compare_files, record_files
 from parity.hub import SHARED, served_hub
 from parity.installation import VARIABLE, LmEval, find_lm_eval
 from parity.job import Case, Job
-from parity.library import both_jobs, compare_library, is_equal, library_pairs, outputs_of, print_library, run_library
+from parity.library import (
+    both_jobs,
+    compare_library,
+    is_equal,
+    library_pairs,
+    library_tasks,
+    outputs_of,
+    print_library,
+    run_library,
+)
+from parity.library_data import prepare_data
 from parity.lifetime import alone_in
 from parity.loading import compare_loading
 from parity.recording import record
@@ -35,7 +45,9 @@ CHAT_TASKS = "arc_easy,winogrande,gsm8k,lambada_openai,arc_challenge_chat,mmlu_a
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m parity", description="Compares Assay with lm-eval, document by document.")
-    commands = made.add_subparsers(dest="command", required=True, metavar="requests|scores|chat|library|loading|files|record")
+    commands = made.add_subparsers(
+        dest="command", required=True, metavar="requests|scores|chat|library|loading|files|record"
+    )
     requests = commands.add_parser("requests", help="compare requests: prompts, continuations, settings, targets")
     _add_common(requests, shots="0,3")
     chat = commands.add_parser("chat", help="compare requests with a chat template and a system instruction")
@@ -194,11 +206,13 @@ def compare_with_library(requested: argparse.Namespace) -> bool:
     lm_eval, output = find_lm_eval(requested.lm_eval_python), output_of(requested)
     names = [] if requested.tasks is None else task_names(requested.tasks, requested.shared)
     pairs = library_pairs(names, lm_eval, requested.first)
-    jobs = both_jobs(pairs, cases_of("library", requested.shots), requested.docs, lm_eval)
     outputs = outputs_of(output.folder)
     with alone_in(output.folder):
+        tasks = library_tasks([pair.ours for pair in pairs])
+        folder, data = prepare_data(tasks, requested.shared, output.folder)
+        jobs = both_jobs(pairs, cases_of("library", requested.shots), requested.docs, lm_eval, data)
         if not requested.compare_only:
-            with nullcontext(None) if requested.no_hub else served_hub(requested.shared) as hub:
+            with nullcontext(None) if requested.no_hub else served_hub(requested.shared, folder) as hub:
                 run_library(jobs, outputs, lm_eval, hub)
         found = compare_library(pairs, jobs, outputs)
     print_library(found, Console() if sys.stdout.isatty() else Console(width=200), requested.all)

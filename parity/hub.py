@@ -31,9 +31,14 @@ class Hub:
 
 
 @contextmanager
-def served_hub(shared: Path) -> Iterator[Hub]:
-    """Starts the hub and ends it with the block."""
-    script, data = shared / "tools" / "hub.py", shared / "data" / "hub"
+def served_hub(shared: Path, folder: Path | None = None) -> Iterator[Hub]:
+    """Starts the hub and ends it with the block.
+
+    Args:
+        shared: the folder with the hub's server and its datasets.
+        folder: other datasets to serve.
+    """
+    script, data = shared / "tools" / "hub.py", folder or shared / "data" / "hub"
     for needed in (script, data):
         if not needed.exists():
             raise UserError(Fault("--shared", f"has no {needed}", "the folder with tools/hub.py and data/hub"))

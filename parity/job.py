@@ -61,6 +61,7 @@ class Job:
         max_tokens: maximum number of tokens that a model with weights generates; None for the task's own.
         ours: name of a task in lm-eval → name of the task of Assay's library that is compared with it; empty to read
             lm-eval's own files on both sides.
+        data: folder of datasets that Assay reads before the hub.
     """
 
     mode: str
@@ -73,6 +74,7 @@ class Job:
     bootstrap_iters: int = 1000
     max_tokens: int | None = None
     ours: Mapping[str, str] = field(default_factory=dict)
+    data: str | None = None
 
     @property
     def folders(self) -> list[str]:
@@ -86,7 +88,7 @@ class Job:
     def settings(self) -> str:
         """Digest of everything that determines the reference worker's records of a task, without the tasks' names."""
         here = Path(__file__).parent
-        data: dict[str, Any] = {**asdict(self), "tasks": None, "cases": None, "ours": None}
+        data: dict[str, Any] = {**asdict(self), "tasks": None, "cases": None, "ours": None, "data": None}
         data["sources"] = [(here / name).read_text(encoding="utf-8") for name in _SOURCES[self.mode]]
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 

@@ -94,31 +94,16 @@ def _pair(task: Task, known: set[str]) -> Pair | None:
         return None
     ours, theirs = task.card.name, str(stated["task"])
     if theirs not in known:  # a group: its tasks are named by configuration
-        config = str(task.card.config.get("dataset_name") or "")
-        theirs = next((name for name in (ours, f"{theirs}_{config}") if name in known), theirs)
+        config, (first, _, rest) = str(task.card.config.get("dataset_name") or ""), theirs.partition("_")
+        named = (ours, f"{theirs}_{config}", f"{first}_{config}_{rest}")
+        theirs = next((name for name in named if name in known), theirs)
     differs = "" if stated.get("same") else str(stated.get("differs") or "not said")
     return Pair(ours, theirs, differs, task.card.source)
 
 
-def library_job(pairs: Sequence[Pair], mode: str, cases: tuple[Case, ...], documents: int, lm_eval: LmEval) -> Job:
-    """A comparison of pairs. Of several tasks that lm-eval has as one, the first is compared."""
-    names = {pair.theirs: pair.ours for pair in reversed(pairs)}
-    return Job(
-        mode=mode,
-        tasks=tuple(names),
-        cases=cases,
-        documents=documents,
-        tasks_folder=lm_eval.tasks_folder,
-        bootstrap_iters=0,
-        ours=names,
-    )
-
-
 def compare_library(pairs: Sequence[Pair], jobs: Sequence[Job], outputs: Sequence[Output]) -> list[Comparison]:
     """What the records of both sides say about every pair."""
-    requests, scores = (
-        _by_task(outcomes(job, output, Tolerance())) for job, output in zip(jobs, outputs, strict=True)
-    )
+    requests, scores = (_by_task(outcomes(job, output, Tolerance())) for job, output in zip(jobs, outputs, strict=True))
     return [_comparison(pair, requests.get(pair.theirs, []), scores.get(pair.theirs, [])) for pair in pairs]
 
 
@@ -163,6 +148,8 @@ def _is_immaterial(difference: Difference) -> bool:
     field = difference.field
     if field in _IMMATERIAL or field in _NAMES or field.endswith(": target"):
         return True
+    if isinstance(difference.reference, list) != isinstance(difference.ours, list):
+        return True  # lm-eval's code keeps parts of a document's value, of which its aggregation makes the same score
     # Metrics that the library adds change none of lm-eval's.
     return difference.reference == ABSENT or (field == "higher_is_better" and _holds(difference))
 
@@ -224,8 +211,22 @@ def outputs_of(folder: Path) -> tuple[Output, Output]:
     return Output(folder / "requests"), Output(folder / "scores")
 
 
-def both_jobs(pairs: Sequence[Pair], cases: tuple[Case, ...], documents: int, lm_eval: LmEval) -> tuple[Job, Job]:
-    """The comparison of requests in all cases, and that of scores with the tasks' own examples."""
-    same = [pair for pair in pairs if not pair.differs]
-    requests = library_job(same, "requests", cases, documents, lm_eval)
+def both_jobs(
+    pairs: Sequence[Pair], cases: tuple[Case, ...], documents: int, lm_eval: LmEval, data: Path
+) -> tuple[Job, Job]:
+    """The comparison of requests in all cases, and that of scores with the tasks' own examples.
+
+    Of several tasks that lm-eval has as one, the first is compared.
+    """
+    names = {pair.theirs: pair.ours for pair in reversed(pairs) if not pair.differs}
+    requests = Job(
+        mode="requests",
+        tasks=tuple(names),
+        cases=cases,
+        documents=documents,
+        tasks_folder=lm_eval.tasks_folder,
+        bootstrap_iters=0,
+        ours=names,
+        data=str(data),
+    )
     return requests, replace(requests, mode="scores", cases=(Case(),))

@@ -45,6 +45,7 @@ def settings_of(job: Job, case: Case) -> dict[str, Any]:
         "num_fewshot": case.shots,
         "limit": job.documents,
         "include_path": job.folders,
+        "data": job.data,
         "bootstrap_iters": job.bootstrap_iters,
         "system_instruction": case.system,
         "allow_code": True,

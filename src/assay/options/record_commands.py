@@ -198,7 +198,6 @@ def _check() -> Command:
         ),
         "own_only": Option("leave out styles and classifier heads (with --contract)", TASKS, takes=SWITCH),
         "include_path": setting_options()["include_path"],
-        "data": setting_options()["data"],
         "num_fewshot": replace(setting_options()["num_fewshot"], group=TASKS),
         "doc": Option(
             "data file: names in templates must be columns of its first row", TASKS, "FILE", "columns are not checked"

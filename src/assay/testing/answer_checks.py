@@ -110,8 +110,9 @@ _Reply = Callable[[AskedTask, AskedDocument], "Sequence[Output] | None"]
 def check_answers(tasks: Sequence[AskedTask]) -> None:
     """Right, wrong and random answers to tasks; tasks that do not build, or have no valid label, are left out."""
     ready = [task for task in tasks if _is_ready(task)]
-    right = _right_scores(ready)
-    ready = [task for task in ready if not any("cannot be scored" in item.message for item in task.findings.found)]
+    texts = {task.name: found for task in ready if (found := _right_texts(task)) is not None}
+    ready = [task for task in ready if task.name in texts]
+    right = _right_scores(ready, texts)
     wrong = _scores(ready, "wrong", _wrong)
     chosen = [task for task in ready if _has_random_answers(task)]
     random = _scores(chosen, "random", _random)
@@ -173,17 +174,15 @@ def _goes_with(first: AskedTask, task: AskedTask, table: Answers, answers: Answe
 
 
 def _evaluated(tasks: Sequence[AskedTask], name: str, answers: Answers) -> dict[str, TaskResult]:
-    """Evaluates a batch; if it fails as a whole, every task of it alone, and the failure is a finding."""
+    """Evaluates a batch; if it fails as a whole, its halves, so that the failure is a finding of a single task."""
     try:
         return _run(tasks, name, answers)
     except AssayError as error:
         if len(tasks) == 1:
             tasks[0].findings.add("builds", f"it cannot be evaluated: {error}")
             return {}
-    found: dict[str, TaskResult] = {}
-    for task in tasks:
-        found.update(_evaluated([task], name, answers))
-    return found
+    half = len(tasks) // 2
+    return {**_evaluated(tasks[:half], name, answers), **_evaluated(tasks[half:], name, answers)}
 
 
 def _run(tasks: Sequence[AskedTask], name: str, answers: Answers) -> dict[str, TaskResult]:
@@ -209,10 +208,16 @@ def _given_task(task: AskedTask) -> Task:
     return task.task.task if isinstance(task.task, HeadTask) else task.task
 
 
-def _right_scores(tasks: Sequence[AskedTask]) -> dict[str, dict[str, TaskResult]]:
-    """Task → filter pipeline → its result under right answers. Pipelines may read a right answer in different forms."""
+def _right_scores(
+    tasks: Sequence[AskedTask], texts: Mapping[str, Mapping[int, Mapping[str, str]]]
+) -> dict[str, dict[str, TaskResult]]:
+    """Task → filter pipeline → its result under right answers. Pipelines may read a right answer in different forms.
+
+    Args:
+        tasks: the tasks.
+        texts: task → document → pipeline → a right answer as text.
+    """
     found: dict[str, dict[str, TaskResult]] = {task.name: {} for task in tasks}
-    texts = {task.name: _right_texts(task) for task in tasks}
     most = max((len(task.task.scoring.pipelines) for task in tasks), default=0)
     for place in range(most):
         own = [task for task in tasks if place < len(task.task.scoring.pipelines)]
@@ -240,17 +245,17 @@ def _reads_alike(task: AskedTask, texts: Mapping[int, Mapping[str, str]], place:
     return all(by_pipeline.get(first) == by_pipeline.get(own) for by_pipeline in texts.values())
 
 
-def _right_texts(task: AskedTask) -> dict[int, dict[str, str]]:
-    """Document → pipeline → a right answer as text, for documents without choices."""
+def _right_texts(task: AskedTask) -> dict[int, dict[str, str]] | None:
+    """Document → pipeline → a right answer as text, for documents without choices; None if scoring it fails."""
     free = [item for item in task.documents if not right_choices(item.instance)]
-    scoring, found = task.task.scoring, {}
+    scoring, found = task.task.scoring, dict[int, dict[str, str]]()
     for item in free:
         try:
             found[item.document.id] = right_text(item.document, item.instance, task.scorer, scoring)
         except Exception as error:  # filters and metrics of tasks and plugins may raise anything
             message = f"a right answer cannot be scored: {type(error).__name__}: {error}"
             task.findings.add_documents("perfect", message, [item.document.id], strict=True)
-            break
+            return None
     return found
 
 

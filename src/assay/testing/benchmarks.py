@@ -8,7 +8,7 @@ same for every style and every kind of head that the task's format allows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +108,13 @@ class _Contract:
 
     def resolved(self, wanted: Sequence[str | Task], checked: dict[str, CheckedTask]) -> Iterator[Task]:
         """The tasks behind the names; one that cannot be resolved is a finding."""
+        try:
+            together = self.select(*wanted)
+        except UserError:  # found again below, one by one
+            together = ()
+        if together:
+            yield from together
+            return
         for item in wanted:
             try:
                 yield from self.select(item)
@@ -115,10 +122,9 @@ class _Contract:
                 name = item if isinstance(item, str) else item.card.name
                 checked[name] = CheckedTask(name, 0, frozenset(), (Finding(name, "builds", str(error)),))
 
-    def select(self, item: str | Task) -> Sequence[Task]:
-        names = [item] if isinstance(item, str) else []
-        spec = make_spec("none", names, **self.settings)
-        return with_metrics(resolve_tasks(spec, [item], self.catalog), spec.options).tasks
+    def select(self, *wanted: str | Task) -> Sequence[Task]:
+        spec = replace(self.spec, tasks=tuple(item for item in wanted if isinstance(item, str)))
+        return with_metrics(resolve_tasks(spec, wanted, self.catalog), spec.options).tasks
 
     def forms(self, task: Task, wanted: Sequence[str | Task], checked: dict[str, CheckedTask]) -> Iterator[AskedTask]:
         """The task as it is, in every style, and for every kind of head that its format allows."""

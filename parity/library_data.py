@@ -1,0 +1,93 @@
+"""The data of a comparison of the library: the shared hub, and miniature rows of our own for what it does not hold.
+
+In: tasks of the library. Out: a folder that is served as a hub to both sides, and one that Assay reads by `--data`, for
+ids and revisions that the shared hub has under another name.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from assay.core.protocols import Task
+from assay.data.local_copy import DEFAULT, config_folder_name
+from parity.workers import ROOT
+
+ROWS = ROOT / "tests" / "library" / "rows"
+# Rows that serve every configuration.
+_ANY = "_any"
+# Id in the library → the id under which the shared hub has the same rows.
+HELD_AS = {
+    "lighteval/hendrycks_ethics": "EleutherAI/hendrycks_ethics",
+    "lighteval/GPT3_unscramble": "EleutherAI/unscramble",
+    "lighteval/siqa": "allenai/social_i_qa",
+    "rajpurkar/squad_v2": "lighteval/squad_v2",
+}
+
+
+def prepare_data(tasks: Sequence[Task], shared: Path, folder: Path) -> tuple[Path, Path]:
+    """Fills both folders; returns the one of the hub and the one for `--data`."""
+    held, hub, data = shared / "data" / "hub", folder / "hub", folder / "data"
+    for made in (hub, data):
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir(parents=True)
+    for dataset in sorted(held.glob("*/*")):
+        _link(dataset, hub / dataset.relative_to(held))
+    for task in tasks:
+        path, options = str(task.card.config["dataset_path"]), task.card.config.get("dataset_kwargs") or {}
+        if "/" not in path:
+            continue
+        config = task.card.config.get("dataset_name")
+        source = held / HELD_AS.get(path, path)
+        if source.is_dir():
+            _link(source, hub / path)
+            _link_config(source, data / path, config, options)
+        elif (ROWS / path).is_dir():
+            _add_rows(ROWS / path, hub / path, config)
+    for dataset in {path.parent.parent for path in hub.glob("*/*/*/*.jsonl") if not path.parent.parent.is_symlink()}:
+        _describe(dataset)
+    return hub, data
+
+
+def _link(source: Path, target: Path) -> None:
+    if not target.exists() and not target.is_symlink():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(source.resolve(), target_is_directory=True)
+
+
+def _link_config(source: Path, target: Path, config: str | None, options: Mapping[str, Any]) -> None:
+    """A configuration that a task chooses by a folder, or that the hub has at another revision or under another id."""
+    if options.get("data_dir"):
+        _link(source / str(options["data_dir"]), target / config_folder_name(config or DEFAULT, options))
+    if options.get("data_dir") is None and options.get("revision"):
+        for folder in source.iterdir():
+            if folder.is_dir():
+                _link(folder, target / folder.name)
+
+
+def _add_rows(source: Path, target: Path, config: str | None) -> None:
+    for folder in source.iterdir():
+        own = target / ((config or DEFAULT) if folder.name == _ANY else folder.name)
+        if not own.exists():
+            shutil.copytree(folder, own)
+
+
+def _describe(dataset: Path) -> None:
+    """The header by which the hub and `datasets` find the files of each configuration."""
+    configs = [
+        {
+            "config_name": folder.name,
+            "data_files": [
+                {"split": path.name.partition(".")[0], "path": f"{folder.name}/{path.name}"}
+                for path in sorted(folder.glob("*.jsonl"))
+            ],
+        }
+        for folder in sorted(dataset.iterdir())
+        if folder.is_dir()
+    ]
+    text = yaml.safe_dump({"configs": configs}, sort_keys=False)
+    (dataset / "README.md").write_text(f"---\n{text}---\nMiniature rows.\n", encoding="utf-8")
