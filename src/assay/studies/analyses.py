@@ -95,9 +95,9 @@ def _parts(run: RunOutcome) -> Contribution:
 
 
 def _partial_data(run: RunOutcome) -> Contribution:
-    if not any(isinstance(task, ReadsDataset) and task.data_read().official for task in run.setup.tasks):
+    if not any(isinstance(task, ReadsDataset) and task.data_read().is_partial for task in run.setup.tasks):
         return Contribution()
-    from assay.studies.notices.partial_data import partial_notices  # most tasks state no number of rows
+    from assay.studies.notices.partial_data import partial_notices  # most datasets are whole
 
     return Contribution(notices=tuple(partial_notices(run.setup.tasks)))
 
