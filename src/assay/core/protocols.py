@@ -91,11 +91,6 @@ class DataRead:
     official: dict[str, int]
     origin: dict[str, Any]
 
-    @property
-    def is_partial(self) -> bool:
-        """Whether a split has fewer rows than it officially has."""
-        return any(rows < self.official.get(split, 0) for split, rows in self.sizes.items())
-
 
 @runtime_checkable
 class ReadsDataset(Protocol):

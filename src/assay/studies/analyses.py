@@ -95,7 +95,8 @@ def _parts(run: RunOutcome) -> Contribution:
 
 
 def _partial_data(run: RunOutcome) -> Contribution:
-    if not any(isinstance(task, ReadsDataset) and task.data_read().is_partial for task in run.setup.tasks):
+    read = [task.data_read() for task in run.setup.tasks if isinstance(task, ReadsDataset)]
+    if not any(rows < data.official.get(split, 0) for data in read for split, rows in data.sizes.items()):
         return Contribution()
     from assay.studies.notices.partial_data import partial_notices  # most datasets are whole
 

@@ -237,10 +237,10 @@ class TaskFinder:
         if entry.kind == "plugin":
             task = PLUGINS.create(name, Task)
             return [ReadyNode((task,), wording, notices=tuple(_plugin_notices(name, task, overrides)))]
-        assert entry.path is not None, "files define tasks and groups"
+        assert entry.file is not None, "files define tasks and groups"
         key = (name, wording, repr(overrides.data))
         if key not in self._read:
-            self._read[key] = [self._node(self._defined(entry.path)[name], overrides, wording, above)]
+            self._read[key] = [self._node(self._defined(Path(entry.file))[name], overrides, wording, above)]
         return self._read[key]
 
     def _defined(self, path: Path) -> dict[str, TaskFile]:
