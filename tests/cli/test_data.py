@@ -135,8 +135,9 @@ def test_a_stopped_download_leaves_nothing_that_counts(
     write_hub_task(write_task, "sums", name)
     own = ["--tasks", "sums", "--include_path", str(tmp_path / "tasks"), "--to", str(tmp_path / "data")]
     process = command(fake_hub.environment(home), "data", "get", *own)
-    assert fake_hub.halfway.wait(60)
+    is_halfway = fake_hub.halfway.wait(60)
     os.killpg(process.pid, number)
+    assert is_halfway
     _, err = process.communicate(timeout=60)
     fake_hub.released.set()
     assert [path for path in names(tmp_path / "data") if not path.startswith(".partial/")] == []
@@ -226,6 +227,19 @@ def test_folders_are_named(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     monkeypatch.setenv("ASSAY_DATA", "nowhere")
     assert main(["run", "--model", "dummy", "--tasks", "demo"]) == 2
     assert 'ASSAY_DATA: there is no folder "nowhere"' in capsys.readouterr().err
+
+
+def test_files_without_a_record_are_not_overwritten(
+    fake_hub: Any, write_task: Callable[..., None], tmp_path: Path, home: Path
+) -> None:
+    path = tmp_path / "data/me/own/default/test.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"q": "mine", "label": 0}\n')
+    write_hub_task(write_task, "sums", "me/own")
+    own = ["--tasks", "sums", "--include_path", str(tmp_path / "tasks"), "--to", str(tmp_path / "data")]
+    code, out, _ = done(fake_hub.environment(home), "data", "get", *own)
+    assert code == 3 and "holds files without a record, which assay data get did not make" in out
+    assert names(tmp_path / "data") == ["me/own/default/test.jsonl"]
 
 
 def test_a_folder_without_records_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

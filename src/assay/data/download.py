@@ -140,10 +140,10 @@ def _resolved(spec: SourceSpec, revision: str | None) -> _HubRevision:
     """The commit of a revision, so that everything is fetched from one commit."""
     try:
         from huggingface_hub import HfApi
-
+    except ImportError as error:
+        raise missing_extra("huggingface_hub", "hf", f"{spec.where}: dataset {spec.path}") from error
+    try:
         info = HfApi().dataset_info(spec.path, revision=revision)
-    except ImportError:  # `datasets` brings it; its absence is reported where `datasets` is imported
-        return _HubRevision(revision or "")
     except Exception as error:
         raise load_error(spec.path, spec.name, spec.where, spec.task, error) from error
     present = str(info.id or spec.path)

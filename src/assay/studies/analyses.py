@@ -10,7 +10,7 @@ from functools import partial
 
 from assay.core.metric_names import SELECTIVE, family_of
 from assay.core.packages import RequiredPackage
-from assay.core.protocols import ReadsDataset, ReportsNotices
+from assay.core.protocols import DataRead, ReadsDataset, ReportsNotices
 from assay.core.results import Contribution
 from assay.core.specs import RunSpec, SubsamplingOptions, TaskOptions, VariationAxes
 from assay.run.events import Listener
@@ -95,12 +95,16 @@ def _parts(run: RunOutcome) -> Contribution:
 
 
 def _partial_data(run: RunOutcome) -> Contribution:
-    read = [task.data_read() for task in run.setup.tasks if isinstance(task, ReadsDataset)]
-    if not any(rows < data.official.get(split, 0) for data in read for split, rows in data.sizes.items()):
+    if not any(_is_partial(task.data_read()) for task in run.setup.tasks if isinstance(task, ReadsDataset)):
         return Contribution()
-    from assay.studies.notices.partial_data import partial_notices  # most datasets are whole
+    from assay.studies.notices.partial_data import partial_notices  # most runs read whole splits
 
     return Contribution(notices=tuple(partial_notices(run.setup.tasks)))
+
+
+def _is_partial(read: DataRead) -> bool:
+    """Whether a split that was read is smaller than the official one."""
+    return any(rows < read.official.get(split, 0) for split, rows in read.sizes.items())
 
 
 def _ignored(run: RunOutcome) -> Contribution:
