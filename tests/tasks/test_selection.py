@@ -311,7 +311,8 @@ def test_a_task_is_read_once_however_many_tags_and_groups_lead_to_it(
     for number in range(30):
         write_yaml(f"t{number}.yaml", f"task: t{number}\ntag: [odd, even]\n{TASK}")
     write_yaml("g.yaml", f"group: g\ntask: [{', '.join(f't{number}' for number in range(30))}]\n")
-    assert calls("read_task_file", lambda: select("*", "odd", "t*")) == calls("read_task_file", lambda: select("*"))
+    named = ("t[0-9]*", "g")
+    assert calls("read_task_file", lambda: select(*named, "odd")) == calls("read_task_file", lambda: select(*named))
     assert calls("task_faults", lambda: select("odd", "even", "g", "t[0-9]*")) == 30
 
 
