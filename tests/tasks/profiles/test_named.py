@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay.api import evaluate, load_run, rescore
+from assay import evaluate, load_run, rescore
 from assay.core.errors import UserError
 from assay.core.requests import Request
 from assay.core.responses import Logprob, Text
