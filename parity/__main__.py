@@ -1,4 +1,4 @@
-"""The command line: python -m parity requests|scores|chat|library|loading|files|record [options], from the project's root.
+"""The command line, from the project's root: python -m parity COMMAND [options]. See: python -m parity --help.
 
 Exit codes: 0 nothing differs, 1 something does, 2 user error.
 """
@@ -44,7 +44,9 @@ CHAT_TASKS = "arc_easy,winogrande,gsm8k,lambada_openai,arc_challenge_chat,mmlu_a
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m parity", description="Compares Assay with lm-eval, document by document.")
-    commands = made.add_subparsers(dest="command", required=True, metavar="requests|scores|chat|library|loading|files|record")
+    commands = made.add_subparsers(
+        dest="command", required=True, metavar="requests|scores|chat|library|loading|files|record"
+    )
     requests = commands.add_parser("requests", help="compare requests: prompts, continuations, settings, targets")
     _add_common(requests, shots="0,3")
     chat = commands.add_parser("chat", help="compare requests with a chat template and a system instruction")
