@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 from hypothesis import settings
@@ -167,8 +167,7 @@ class _HubHandler(BaseHTTPRequestHandler):
             case ["tree", _, *inner]:
                 self._send(200, _listed(repository, "/".join(inner)))
             case ["paths-info", _]:
-                wanted = json.loads(body)["paths"]
-                own = [wanted] if isinstance(wanted, str) else wanted
+                own = json.loads(body)["paths"] if body[:1] == b"{" else parse_qs(body.decode())["paths"]
                 self._send(200, [row for row in _listed(repository, "", True) if row["path"] in own])
             case ["resolve", _, *inner] if "/".join(inner) in repository.files:
                 self._send_file(repository, "/".join(inner))

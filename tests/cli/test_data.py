@@ -28,13 +28,17 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def command(environment: Mapping[str, str], *words: str, limit: int | None = None) -> subprocess.Popen[str]:
+def command(
+    environment: Mapping[str, str], *words: str, limit: int | None = None, cwd: str | None = None
+) -> subprocess.Popen[str]:
     """The command line in a process of its own, in its own group; `limit` is the largest file that it may write."""
     line = [sys.executable, "-m", "assay", *words]
     if limit is not None:
         line = ["bash", "-c", f'ulimit -f {limit}; exec "$@"', "-", *line]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(line, env={**environment, "COLUMNS": "200"}, text=True, start_new_session=True, **pipes)  # type: ignore[call-overload,no-any-return]
+    return subprocess.Popen(
+        line, env={**environment, "COLUMNS": "200"}, text=True, start_new_session=True, cwd=cwd, **pipes
+    )  # type: ignore[call-overload,no-any-return]
 
 
 def done(environment: Mapping[str, str], *words: str, **more: Any) -> tuple[int, str, str]:
@@ -62,7 +66,7 @@ def test_data_is_fetched_once_and_read_without_network(
     kept = ["me/sums/default/assay-data.json", "me/sums/default/test.parquet", "me/sums/default/train.parquet"]
     assert names(tmp_path / "data") == kept
     fake_hub.requests.clear()
-    code, out, _ = done(fake_hub.environment(home), "data", "get", "--tasks", "sums", "--to", data, *here)
+    code, out, _ = done(fake_hub.environment(home), "data", "get", "--tasks", "sums", "--to", ".", *here, cwd=data)
     assert (code, fake_hub.requests) == (0, []) and "was there" in out
     offline = {**fake_hub.environment(tmp_path / "empty"), "HF_HUB_OFFLINE": "1", "ASSAY_DATA": data}
     store = ["--store", str(tmp_path / "s.db"), "--output_path", str(tmp_path / "out.json")]
@@ -113,7 +117,7 @@ def test_missing_data_is_said_for_all_tasks_at_once(
     code, _, err = done(environment, "run", "--model", "no/such-model", "--tasks", "one", "two", *own)
     assert code == 2
     assert f"the data of 2 tasks is not in {data} or the Hub's cache, and HF_HUB_OFFLINE forbids the network" in err
-    assert "one (me/one), two (me/two)" in err
+    assert "one: me/one, two: me/two" in err
     assert f"run: assay data get --tasks one two --to {data}; then copy {data} here and add --data {data}" in err
     code, _, err = done(environment, "show", "one", *own)
     assert code == 2 and "the data of 1 task is not in" in err
@@ -131,8 +135,9 @@ def test_a_stopped_download_leaves_nothing_that_counts(
     write_hub_task(write_task, "sums", name)
     own = ["--tasks", "sums", "--include_path", str(tmp_path / "tasks"), "--to", str(tmp_path / "data")]
     process = command(fake_hub.environment(home), "data", "get", *own)
-    assert fake_hub.halfway.wait(60)
+    is_halfway = fake_hub.halfway.wait(60)
     os.killpg(process.pid, number)
+    assert is_halfway
     _, err = process.communicate(timeout=60)
     fake_hub.released.set()
     assert [path for path in names(tmp_path / "data") if not path.startswith(".partial/")] == []
@@ -154,6 +159,10 @@ def test_a_download_that_breaks_off_is_an_error_and_repeated(
     repository.files["x.jsonl"] = b"".join(json.dumps(row).encode() + b"\n" for row in ROWS)
     write_task("files", dataset_kwargs="{data_files: {test: hf://datasets/me/files2/x.jsonl}}", fewshot_split="test")
     own = ["--tasks", "files", "--include_path", str(tmp_path / "tasks"), "--to", str(tmp_path / "data")]
+    repository.cut = frozenset({"x.jsonl"})
+    code, out, _ = done(fake_hub.environment(home), "data", "get", *own)
+    assert (code, names(tmp_path / "data")) == (3, []), out
+    repository.cut = frozenset()
     assert done(fake_hub.environment(home), "data", "get", *own)[0] == 0
     path = tmp_path / "data/me/files2/x.jsonl"
     path.write_bytes(path.read_bytes()[:20])
@@ -218,6 +227,19 @@ def test_folders_are_named(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     monkeypatch.setenv("ASSAY_DATA", "nowhere")
     assert main(["run", "--model", "dummy", "--tasks", "demo"]) == 2
     assert 'ASSAY_DATA: there is no folder "nowhere"' in capsys.readouterr().err
+
+
+def test_files_without_a_record_are_not_overwritten(
+    fake_hub: Any, write_task: Callable[..., None], tmp_path: Path, home: Path
+) -> None:
+    path = tmp_path / "data/me/own/default/test.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"q": "mine", "label": 0}\n')
+    write_hub_task(write_task, "sums", "me/own")
+    own = ["--tasks", "sums", "--include_path", str(tmp_path / "tasks"), "--to", str(tmp_path / "data")]
+    code, out, _ = done(fake_hub.environment(home), "data", "get", *own)
+    assert code == 3 and "holds files without a record, which assay data get did not make" in out
+    assert names(tmp_path / "data") == ["me/own/default/test.jsonl"]
 
 
 def test_a_folder_without_records_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,6 +96,15 @@ def test_a_configuration_does_not_lead_out_of_its_dataset(tmp_path: Path, name: 
     assert repository_file("hf://datasets/me/sums/../../other/x.jsonl") is None
 
 
+def test_a_clone_has_the_configurations_of_its_card(tmp_path: Path) -> None:
+    pytest.importorskip("datasets")
+    write_split(tmp_path, "me/sums/data/x.jsonl", 1)
+    configs = "configs:\n- config_name: easy\n  data_files:\n  - split: test\n    path: data/x.jsonl\n"
+    (tmp_path / "me/sums/README.md").write_text(f"---\n{configs}---\n")
+    assert values(tmp_path, spec(name="easy")) == [1]
+    assert find_copy(tmp_path, "me/sums", "eas", {}) is None
+
+
 def test_files_of_a_repository_are_found_by_their_address(tmp_path: Path) -> None:
     write_split(tmp_path, "me/sums/data/x.jsonl", 1)
     write_split(tmp_path, "me/sums/data/y.jsonl", 2)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import DataError, Fault, missing_extra
+from assay.core.protocols import ProgressCallback, ignore_progress
 from assay.data.fetched import Fetched
 from assay.data.load_faults import load_error
 from assay.data.local_copy import (
@@ -39,37 +40,45 @@ from assay.data.needs import DatasetNeed
 from assay.data.sources import FILE_BUILDERS, SourceSpec, quiet
 
 _SCRATCH = ".partial"
+_MB = 1_000_000
 # Settings of a dataset that `datasets` needs no more or that belong to this call.
 _WITHOUT = ("revision", "trust_remote_code", "split", "streaming", "cache_dir")
 
 
-def is_remote(spec: SourceSpec) -> bool:
-    """Whether a dataset is fetched from elsewhere: not a local folder, local files, or rows that code makes."""
+def is_remote(spec: SourceSpec, root: Path) -> bool:
+    """Whether a dataset is fetched from elsewhere: not a local folder, local files, or rows that code makes.
+
+    Args:
+        spec: the dataset.
+        root: the folder of copies; a folder in it is a copy, even if it is also below the current folder.
+    """
     if not spec.path:
         return False
     if spec.path in FILE_BUILDERS:
         return "://" in str(spec.options.get("data_files"))
     bases = [spec.folder] if spec.folder is not None else []
-    return not any((base / spec.path).expanduser().is_dir() for base in (*bases, Path()))
+    folders = [(base / spec.path).expanduser() for base in (*bases, Path())]
+    return not any(folder.is_dir() and not folder.resolve().is_relative_to(root.resolve()) for folder in folders)
 
 
-def fetch(need: DatasetNeed, root: Path, scratch: Path) -> Fetched:
+def fetch(need: DatasetNeed, root: Path, scratch: Path, report: ProgressCallback = ignore_progress) -> Fetched:
     """Downloads what a need names, unless the folder of copies already has it, complete and unchanged.
 
     Args:
         need: the dataset and its splits.
         root: the folder of copies.
         scratch: folder for unfinished files, on the same disk.
+        report: receives the progress in MB.
     """
     if need.source.path in FILE_BUILDERS:
-        return _fetch_files(need, root, scratch)
-    return _fetch_splits(need, root, scratch)
+        return _fetch_files(need, root, scratch, report)
+    return _fetch_splits(need, root, scratch, report)
 
 
 # Splits of a dataset, as parquet
 
 
-def _fetch_splits(need: DatasetNeed, root: Path, scratch: Path) -> Fetched:
+def _fetch_splits(need: DatasetNeed, root: Path, scratch: Path, report: ProgressCallback) -> Fetched:
     spec = need.source
     copy = find_copy(root, spec.path, spec.name, spec.options)
     revision, record = spec.options.get("revision"), copy.record if copy is not None else None
@@ -85,7 +94,7 @@ def _fetch_splits(need: DatasetNeed, root: Path, scratch: Path) -> Fetched:
         advice = "Name another folder with --to, or move them away"
         raise DataError(Fault(str(copy.folder), found, "an empty folder or a copy with a record", advice))
     hub = _resolved(spec, revision)
-    made = _converted(spec, need, hub, scratch)
+    made = _converted(need, hub, scratch, report)
     own = spec.options.get("revision") if record is None else record.revision
     written = CopyRecord(
         dataset=spec.path,
@@ -131,10 +140,10 @@ def _resolved(spec: SourceSpec, revision: str | None) -> _HubRevision:
     """The commit of a revision, so that everything is fetched from one commit."""
     try:
         from huggingface_hub import HfApi
-
+    except ImportError as error:
+        raise missing_extra("huggingface_hub", "hf", f"{spec.where}: dataset {spec.path}") from error
+    try:
         info = HfApi().dataset_info(spec.path, revision=revision)
-    except ImportError:  # `datasets` brings it; its absence is reported where `datasets` is imported
-        return _HubRevision(revision or "")
     except Exception as error:
         raise load_error(spec.path, spec.name, spec.where, spec.task, error) from error
     present = str(info.id or spec.path)
@@ -148,13 +157,14 @@ class _Converted:
     files: Mapping[str, CopiedFile]
 
 
-def _converted(spec: SourceSpec, need: DatasetNeed, hub: _HubRevision, scratch: Path) -> _Converted:
+def _converted(need: DatasetNeed, hub: _HubRevision, scratch: Path, report: ProgressCallback) -> _Converted:
     """Writes the splits of a dataset as parquet into the scratch folder."""
+    spec = need.source
     options = {key: value for key, value in spec.options.items() if key not in _WITHOUT}
     if hub.commit:
         options["revision"] = hub.commit
     pinned = replace(spec, path=hub.moved_to or spec.path, options=options)
-    prepared = _prepared_splits(pinned, need.splits, scratch / "datasets")
+    prepared = _prepared_splits(pinned, need.splits, scratch / "datasets", report)
     missing = [split for split in need.splits if split not in prepared.splits]
     if missing:
         known = ", ".join(prepared.names)
@@ -190,13 +200,14 @@ class _PreparedSplits:
     stated_rows: Mapping[str, int]
 
 
-def _prepared_splits(spec: SourceSpec, wanted: Sequence[str], cache: Path) -> _PreparedSplits:
+def _prepared_splits(spec: SourceSpec, wanted: Sequence[str], cache: Path, report: ProgressCallback) -> _PreparedSplits:
     """Downloads splits of a dataset of the Hub; files of other splits are left there.
 
     Args:
         spec: the dataset.
         wanted: splits to download; empty for all.
         cache: folder for what `datasets` prepares.
+        report: receives the progress.
     """
     try:
         import datasets
@@ -213,6 +224,7 @@ def _prepared_splits(spec: SourceSpec, wanted: Sequence[str], cache: Path) -> _P
                 builder.config.data_files = type(listed)(kept)
                 if not kept:
                     return _PreparedSplits(builder.config.name, names, {}, stated)
+            _download_first(builder.config.data_files, report)
             builder.download_and_prepare(verification_mode="no_checks")
             loaded = {str(split): data for split, data in builder.as_dataset().items()}
     except Exception as error:  # the loader raises many types
@@ -221,10 +233,35 @@ def _prepared_splits(spec: SourceSpec, wanted: Sequence[str], cache: Path) -> _P
     return _PreparedSplits(builder.config.name, names or tuple(loaded), chosen, stated)
 
 
+def _download_first(listed: Any, report: ProgressCallback) -> None:
+    """Downloads files of the Hub into its cache, where `datasets` finds them, and reports the progress in MB."""
+    addresses = [str(address) for own in (listed or {}).values() for address in own]
+    files = [file for address in addresses if (file := repository_file(address)) is not None]
+    if len(files) == len(addresses) and len({file.dataset for file in files}) == 1:
+        for _ in _cached_files(files[0].dataset, [file.path for file in files], files[0].revision, report):
+            pass
+
+
+def _cached_files(
+    dataset: str, names: Sequence[str], revision: str | None, report: ProgressCallback
+) -> Iterator[tuple[str, Path]]:
+    """Each file with its place in the Hub's cache, downloaded if it is not there."""
+    from huggingface_hub import HfApi, hf_hub_download
+
+    known = HfApi().get_paths_info(dataset, list(names), repo_type="dataset", revision=revision)
+    sizes = {entry.path: getattr(entry, "size", 0) for entry in known}
+    done, total = 0, sum(sizes.values())
+    for name in names:
+        report(dataset, round(done / _MB), round(total / _MB))
+        yield name, Path(hf_hub_download(dataset, name, repo_type="dataset", revision=revision))
+        done += sizes.get(name, 0)
+    report(dataset, round(done / _MB), round(total / _MB))
+
+
 # Files of a repository
 
 
-def _fetch_files(need: DatasetNeed, root: Path, scratch: Path) -> Fetched:
+def _fetch_files(need: DatasetNeed, root: Path, scratch: Path, report: ProgressCallback) -> Fetched:
     spec = need.source
     files = _addressed_files(spec)
     dataset, revision = files[0].dataset, files[0].revision
@@ -245,7 +282,7 @@ def _fetch_files(need: DatasetNeed, root: Path, scratch: Path) -> Fetched:
     plain = replace(spec, path=dataset)
     hub = _resolved(plain, revision)
     try:
-        found = {name: entry for file in files for name, entry in _downloaded(file, hub, scratch)}
+        found = {name: entry for file in files for name, entry in _downloaded(file, hub, scratch, report)}
     except DataError:
         raise
     except Exception as error:
@@ -272,18 +309,19 @@ def _addressed_files(spec: SourceSpec) -> list[RepositoryFile]:
     return own
 
 
-def _downloaded(file: RepositoryFile, hub: _HubRevision, scratch: Path) -> Iterator[tuple[str, CopiedFile]]:
+def _downloaded(
+    file: RepositoryFile, hub: _HubRevision, scratch: Path, report: ProgressCallback
+) -> Iterator[tuple[str, CopiedFile]]:
     """Downloads the files that a path or pattern means into the scratch folder."""
-    from huggingface_hub import HfApi, hf_hub_download
-
-    dataset, names = hub.moved_to or file.dataset, [file.path]
+    dataset, names, revision = hub.moved_to or file.dataset, [file.path], hub.commit or None
     if "*" in file.path:
         from fnmatch import fnmatch
 
-        listed = HfApi().list_repo_files(dataset, repo_type="dataset", revision=hub.commit or None)
+        from huggingface_hub import HfApi
+
+        listed = HfApi().list_repo_files(dataset, repo_type="dataset", revision=revision)
         names = [name for name in listed if fnmatch(name, file.path)]
-    for name in names:
-        cached = Path(hf_hub_download(dataset, name, repo_type="dataset", revision=hub.commit or None))
+    for name, cached in _cached_files(dataset, names, revision, report):
         path = scratch / name
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(cached, path)

@@ -146,8 +146,18 @@ def find_copy(root: Path, dataset: str, config: str | None, options: Mapping[str
         if files:
             return LocalCopy(folder, files, record)
     has_records = any(base.glob(f"*/{RECORD}"))
-    is_other_layout = not has_records and not selecting and (base / "README.md").is_file()
-    return LocalCopy(base, {}) if is_other_layout else None
+    return LocalCopy(base, {}) if not has_records and not selecting and _is_clone(base, config) else None
+
+
+def _is_clone(base: Path, config: str | None) -> bool:
+    """Whether a folder is a clone of a dataset's repository, whose card names the configuration."""
+    try:
+        card = (base / "README.md").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    if config is None:
+        return True
+    return re.search(rf"""config_name:\s*["']?{re.escape(config)}["']?\s*$""", card, re.MULTILINE) is not None
 
 
 def config_folder_name(config: str, options: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from assay.core.specs import RunSpec
 from assay.data.download import fetch, is_remote, scratch_folder, space_fault
 from assay.data.fetched import DataReport, DatasetOutcome
 from assay.data.needs import DatasetNeed, NeedsDatasets, title_of
-from assay.run.events import Listener, Noticed, StageStarted
+from assay.run.events import Listener, Noticed, Progressed, StageStarted
 from assay.run.resolve import select_for_run
 from assay.tasks.selection import Wanted
 
@@ -31,27 +31,29 @@ def get_datasets(spec: RunSpec, given: Sequence[Wanted], root: Path, listener: L
         listener: receives a stage per dataset.
     """
     tasks = select_for_run(spec, given).tasks
-    needs, without = merged_needs(tasks)
+    needs, without = merged_needs(tasks, root)
     found = []
     try:
         with scratch_folder(root) as scratch:
             for number, (need, names) in enumerate(needs, 1):
                 title = title_of(need)
                 listener(StageStarted("get", f"{number} of {len(needs)}: {title}"))
-                found.append(_outcome(need, names, root, scratch / str(number)))
+                found.append(_outcome(need, names, root, scratch / str(number), listener))
                 _report(found[-1], listener)
     except OSError as error:
         raise UserError(_folder_fault(root, error)) from error
     return DataReport(root, tuple(found), without)
 
 
-def merged_needs(tasks: Sequence[Task]) -> tuple[list[tuple[DatasetNeed, tuple[str, ...]]], tuple[str, ...]]:
+def merged_needs(
+    tasks: Sequence[Task], root: Path
+) -> tuple[list[tuple[DatasetNeed, tuple[str, ...]]], tuple[str, ...]]:
     """The datasets of tasks, each once with all splits that any of them names, and the tasks that need none."""
     found: dict[str, tuple[DatasetNeed, tuple[str, ...]]] = {}
     without = []
     for task in tasks:
         needs = task.dataset_needs() if isinstance(task, NeedsDatasets) else ()
-        needs = [need for need in needs if is_remote(need.source)]
+        needs = [need for need in needs if is_remote(need.source, root)]
         if not needs:
             without.append(task.card.base)
         for need in needs:
@@ -64,10 +66,16 @@ def merged_needs(tasks: Sequence[Task]) -> tuple[list[tuple[DatasetNeed, tuple[s
     return list(found.values()), tuple(dict.fromkeys(without))
 
 
-def _outcome(need: DatasetNeed, names: tuple[str, ...], root: Path, scratch: Path) -> DatasetOutcome:
+def _outcome(
+    need: DatasetNeed, names: tuple[str, ...], root: Path, scratch: Path, listener: Listener
+) -> DatasetOutcome:
+    def report(what: str, done: int, total: int) -> None:
+        if total:  # in MB; smaller datasets are fetched at once
+            listener(Progressed(f"{what}, MB", done, total))
+
     scratch.mkdir(parents=True, exist_ok=True)
     try:
-        return DatasetOutcome(title_of(need), names, fetch(need, root, scratch))
+        return DatasetOutcome(title_of(need), names, fetch(need, root, scratch, report))
     except UserError as error:
         if _is_full(error):
             raise UserError(space_fault(root, title_of(need))) from error

@@ -38,7 +38,7 @@ def missing_data_error(errors: Mapping[str, tuple[Task, UserError]], spec: RunSp
 
 
 def _missing_fault(missing: Mapping[str, str], spec: RunSpec) -> Fault:
-    shown = [f"{task} ({data})" for task, data in list(missing.items())[:_MOST_NAMED]]
+    shown = [f"{task}: {data}" for task, data in list(missing.items())[:_MOST_NAMED]]
     more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
     place = f"in {spec.options.data} or the Hub's cache" if spec.options.data else "in the Hub's cache"
     why = f"{offline_variable()} forbids the network"

@@ -32,7 +32,7 @@ from assay.core.training import (
 from assay.models.model_registry import full_arguments, open_model
 from assay.run.events import Noticed, Trained
 from assay.run.open_model import fitted_arguments, inherited_arguments, is_nameable, opened_model
-from assay.run.resolve import check_scoring, open_catalog, resolve_tasks
+from assay.run.resolve import check_data, check_scoring, open_catalog, resolve_tasks
 from assay.run.session import Session, run
 from assay.store.database import MEMORY
 from assay.store.store import default_path
@@ -100,6 +100,7 @@ def fit(
         raise UserError(Fault("--name", found, "letters, digits, - and _"))
     with session.stage("resolve"):
         chosen = resolve_tasks(session.spec, tasks, open_catalog(session.spec.include_path)).tasks
+        check_data(chosen, session.spec)
         parent = model if model is not None else opened_model(session.spec, session.listener, session.store)
     try:
         return _fitted(session, fit_spec, chosen, parent, where)

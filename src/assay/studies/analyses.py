@@ -10,7 +10,7 @@ from functools import partial
 
 from assay.core.metric_names import SELECTIVE, family_of
 from assay.core.packages import RequiredPackage
-from assay.core.protocols import ReadsDataset, ReportsNotices
+from assay.core.protocols import DataRead, ReadsDataset, ReportsNotices
 from assay.core.results import Contribution
 from assay.core.specs import RunSpec, SubsamplingOptions, TaskOptions, VariationAxes
 from assay.run.events import Listener
@@ -86,11 +86,16 @@ def _parts(run: RunOutcome) -> Contribution:
 
 
 def _partial_data(run: RunOutcome) -> Contribution:
-    if not any(isinstance(task, ReadsDataset) and task.data_read().official for task in run.setup.tasks):
+    if not any(_is_partial(task.data_read()) for task in run.setup.tasks if isinstance(task, ReadsDataset)):
         return Contribution()
-    from assay.studies.notices.partial_data import partial_notices  # most tasks state no number of rows
+    from assay.studies.notices.partial_data import partial_notices  # most runs read whole splits
 
     return Contribution(notices=tuple(partial_notices(run.setup.tasks)))
+
+
+def _is_partial(read: DataRead) -> bool:
+    """Whether a split that was read is smaller than the official one."""
+    return any(rows < read.official.get(split, 0) for split, rows in read.sizes.items())
 
 
 def _ignored(run: RunOutcome) -> Contribution:
