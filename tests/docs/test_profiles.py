@@ -17,7 +17,7 @@ COMMANDS = re.findall(r"^assay .*$", PAGE, re.MULTILINE)
 
 
 def test_there_are_commands() -> None:
-    assert len(COMMANDS) == 6
+    assert len(COMMANDS) == 7
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from assay.core.call_checks import checked_dataclass
+from assay.core.score_terms import GroupScore
 from assay.core.task_variants import TaskVariant, base_name, task_family
 
 
@@ -405,6 +406,7 @@ class GroupSpec:
     Attributes:
         metrics: means over the leaves.
         is_pooled: whether it reports the leaves' own metrics, computed over all their documents at once, instead.
+        scores: averages that its authors define, reported besides.
     """
 
     name: str
@@ -413,6 +415,7 @@ class GroupSpec:
     metrics: tuple[GroupMetricSpec, ...] = ()
     version: Any = None
     is_pooled: bool = False
+    scores: tuple[GroupScore, ...] = ()
 
 
 @checked_dataclass

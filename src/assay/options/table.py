@@ -224,7 +224,7 @@ class Settings(TypedDict, total=False):
             "TOOL",
             "none",
             details="helm, inspect, lighteval, llama-3, lm-eval (with its defects that change scores), olmes, "
-            "opencompass, simple-evals, or a YAML file; see assay ls profiles",
+            "opencompass, simple-evals, or a YAML file; for one task name TASK@TOOL; see assay ls profiles",
         ),
     ]
     style: Annotated[

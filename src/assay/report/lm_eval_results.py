@@ -144,6 +144,8 @@ def _directions(result: RunResult) -> dict[str, dict[str, bool | None]]:
         merged: dict[str, bool | None] = {}
         for name, direction in (item for leaf in group.leaves for item in own[leaf].items()):
             merged[name] = direction if merged.get(name, direction) == direction else None
+        scores = [score.name for score in group.spec.scores]
+        merged.update({item.metric: item.higher_is_better for item in group.metrics if item.metric in scores})
         if merged:
             found[group.spec.name] = merged
     return dict(sorted(found.items()))

@@ -91,9 +91,21 @@ def selected_documents(task: Task, spec: RunSpec) -> Sequence[Document]:
                 Fault(f"--samples {name}", f"no documents {outside}", f"places from 0 to {len(documents) - 1}")
             )
         return [documents[index] for index in wanted]
-    if spec.sparing.sample is not None:
-        return _sampled(task, spec.sparing.sample, spec.sparing.seed)
+    size = sample_size(task, spec)
+    if size is not None:
+        return _sampled(task, size, spec.sparing.seed)
     return documents if spec.limit is None else documents[: document_count(spec.limit, len(documents))]
+
+
+def sample_size(task: Task, spec: RunSpec) -> float | None:
+    """Size of the random sample of a task: the run's, else that of its file or group; None for no sample.
+
+    A run that limits or chooses documents overrides the file.
+    """
+    if spec.sparing.sample is not None or spec.limit is not None:
+        return spec.sparing.sample
+    names = spec.samples or ()
+    return None if {task.card.name, task.card.base}.intersection(names) else task.card.config.get("sample")
 
 
 def _checked_documents(task: Task) -> Sequence[Document]:
@@ -167,9 +179,15 @@ def check_golds(built: Sequence[BuiltTask], spec: RunSpec) -> None:
     """Rejects tasks in which no document can be answered correctly, with the first example of each."""
     if spec.options.like == LM_EVAL:
         return
-    faults = [fault for item in built if _reads_golds(item.task.scoring) for fault in _gold_faults(item)]
+    strict = [item for item in built if _reads_golds(item.task.scoring) and not _is_like_lm_eval(item.task)]
+    faults = [fault for item in strict for fault in _gold_faults(item)]
     if faults:
         raise DataError(*faults)
+
+
+def _is_like_lm_eval(task: Task) -> bool:
+    """Whether the run asks for this task as `TASK@lm-eval`."""
+    return task.card.variant is not None and task.card.variant.profile == LM_EVAL
 
 
 def _reads_golds(scoring: Scoring) -> bool:

@@ -18,7 +18,7 @@ from assay.core.requests import Instance
 from assay.core.secrets import redacted, redacted_command
 from assay.core.specs import FilterSpec, MetricSpec, RunSpec, Scoring
 from assay.core.version import __version__
-from assay.run.build import BuiltTask
+from assay.run.build import BuiltTask, sample_size
 from assay.scoring.registry import FILTERS, METRICS
 
 _RECORDED_FACTS = ("primary", "chance", "majority", "rows", "references")
@@ -53,7 +53,7 @@ def described_tasks(built: Sequence[BuiltTask], spec: RunSpec) -> dict[str, Any]
 
 def _task(built: BuiltTask, spec: RunSpec) -> dict[str, Any]:
     card = built.task.card
-    is_drawn = spec.sparing.sample is not None or spec.sparing.may_stop_early
+    is_drawn = sample_size(built.task, spec) is not None or spec.sparing.may_stop_early
     return {
         **({"sample": [document.id for document in built.documents]} if is_drawn else {}),
         "version": card.version,

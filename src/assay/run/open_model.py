@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,13 @@ def arguments_like(name: str, like: str | None, given: Mapping[str, Any] | None 
         like: the profile.
         given: the user's own settings, by which `hf` recognises decoders; None to judge by the name.
     """
-    if like is None or not is_causal(name):
-        return {}
-    profile = find_profile(like)
-    if not profile.model_args or (given and not is_decoder(full_arguments(name, given))):
+    return {} if like is None or not is_causal(name) else _arguments(find_profile(like), name, given)
+
+
+def _arguments(profile: Profile, name: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A profile's settings for a model of this name; empty if it is known not to be a decoder."""
+    is_other = not is_causal(name) or (given and not is_decoder(full_arguments(name, given)))
+    if not profile.model_args or is_other:
         return {}
     _check_arguments(profile)
     return dict(profile.model_args)
@@ -64,8 +67,30 @@ def _check_arguments(profile: Profile) -> None:
         raise UserError(*faults)
 
 
-def arguments_notices(spec: RunSpec) -> tuple[str, ...]:
-    """A notice of the profile settings with which the model is opened; the user's own settings take precedence."""
+def arguments_notices(spec: RunSpec, named: Sequence[Profile] = ()) -> tuple[str, ...]:
+    """Notices of profile settings with which the model is opened, or is not; the user's own settings take precedence.
+
+    Args:
+        spec: the specification of the run.
+        named: profiles that only some tasks follow, while one model answers all tasks.
+    """
+    others = [profile for profile in named if profile.name != spec.options.like]
+    return (*_followed_notices(spec), *(line for profile in others for line in _unused_arguments(spec, profile)))
+
+
+def _unused_arguments(spec: RunSpec, profile: Profile) -> Iterator[str]:
+    """A notice of the settings of a profile that only some tasks follow; none if the user sets them."""
+    wanted = {**arguments_like(spec.model, spec.options.like, spec.model_args), **spec.model_args}
+    found = _arguments(profile, spec.model, spec.model_args)
+    set_there = ",".join(f"{key}={str(value).lower()}" for key, value in found.items() if key not in wanted)
+    if set_there:
+        yield (
+            f"{profile.name}: the tool opens the model with {set_there}, which cannot apply to single tasks: for all "
+            f"tasks of a run add --model_args {set_there}, or use --like {profile.name}"
+        )
+
+
+def _followed_notices(spec: RunSpec) -> tuple[str, ...]:
     if spec.options.like in (None, LM_EVAL):
         return ()
     found = arguments_like(spec.model, spec.options.like, spec.model_args)

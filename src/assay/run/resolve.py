@@ -172,7 +172,8 @@ def resolve(
     for place, task in enumerate(tasks):
         if task is not selection.tasks[place]:
             scorers[place] = next(others)
-    opened = arguments_notices(spec) if given_model is None else object_notices(spec)
+    is_given = given_model is not None
+    opened = object_notices(spec) if is_given else arguments_notices(spec, selection.named_profiles)
     return Setup(tasks, tuple(scorers), selection.groups, model, (*selection.notices, *opened), selection.combined)
 
 

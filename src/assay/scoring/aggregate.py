@@ -10,7 +10,7 @@ from typing import Any
 from assay.core.errors import Fault, UserError
 from assay.core.metric_names import expanded_specs
 from assay.core.protocols import ProgressCallback, ignore_progress
-from assay.core.results import AnsweredDocument, GroupResult, TaskResult
+from assay.core.results import AnsweredDocument, GroupResult, Problem, TaskResult
 from assay.core.scores import CUSTOM, MetricResult, MetricValues, Sample, sum_denominators
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
 from assay.scoring.answer_counts import add_counts
@@ -231,7 +231,7 @@ def leaf_tasks(group: str, groups: Mapping[str, GroupSpec]) -> tuple[str, ...]:
 
 
 def aggregate_groups(groups: Sequence[GroupSpec], tasks: Sequence[TaskResult]) -> tuple[GroupResult, ...]:
-    """Scores of every group, over its leaf tasks and never over subgroups' scores.
+    """Scores of every group, over its leaf tasks and never over subgroups' metrics.
 
     A group with a task that could not be scored has no value; a group that cannot be aggregated has a problem.
     """
@@ -242,7 +242,8 @@ def aggregate_groups(groups: Sequence[GroupSpec], tasks: Sequence[TaskResult]) -
         leaves = leaf_tasks(group.name, by_name)
         results = [by_task[leaf] for leaf in leaves]
         try:
-            found.append(_group_result(group, leaves, results))
+            result = _group_result(group, leaves, results)
+            found.append(result if not group.scores else _with_scores(result, by_task))
         except Exception as error:  # values of task code may be valid for a task and not for its group
             counts = sum_denominators([task.denominators for task in results])
             problem = problem_of(error, f"group {group.name}")
@@ -274,6 +275,21 @@ def _group_result(group: GroupSpec, leaves: tuple[str, ...], results: Sequence[T
         texts=texts,
         denominators=counts_of_all,
         problem=problem,
+    )
+
+
+def _with_scores(result: GroupResult, tasks: Mapping[str, TaskResult]) -> GroupResult:
+    """A group's result with the scores that its authors define; a score without a value has a problem."""
+    from assay.scoring.group_scores import group_score, only_records  # most groups have none
+
+    group = result.spec
+    found = [group_score(group.name, score, tasks) for score in group.scores if not only_records(score, tasks)]
+    problems = [problem for problem in (result.problem, *(item.problem for item in found)) if problem is not None]
+    faults = tuple(dict.fromkeys(fault for problem in problems for fault in problem.faults))
+    return replace(
+        result,
+        metrics=(*(item.metric for item in found), *result.metrics),
+        problem=Problem(faults) if faults else None,
     )
 
 

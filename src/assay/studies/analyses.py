@@ -15,8 +15,8 @@ from assay.core.results import Contribution
 from assay.core.specs import RunSpec, SubsamplingOptions, TaskOptions, VariationAxes
 from assay.run.events import Listener
 from assay.run.open_model import trained_notices
-from assay.run.resolve import TaskSelector
-from assay.run.session import Analysis, RunFeatures, RunOutcome, Session
+from assay.run.resolve import Setup, TaskSelector
+from assay.run.session import Analysis, FullSchedule, RunFeatures, RunOutcome, Schedule, Session
 from assay.store.run_records import RunRecord
 from assay.store.store import Store
 from assay.studies.notices.task_notices import group_notices, part_notices, task_notices
@@ -38,7 +38,7 @@ def new_session(
         needs: packages that are needed after the run, such as that of a figure.
         select: finds the tasks, for runs that share them.
     """
-    features = RunFeatures(analyses=ANALYSES)
+    features = RunFeatures(_schedule, ANALYSES)
     if spec.sparing != SubsamplingOptions():
         from assay.studies.sampling.schedule import make_schedule, with_run_ids  # most runs evaluate all documents
 
@@ -56,10 +56,19 @@ def rescoring_features() -> RunFeatures:
 def loading_features(record: RunRecord) -> RunFeatures:
     """Schedule and analyses of a recorded run that is scored as recorded."""
     if RunSpec.from_json(record.spec).sparing == SubsamplingOptions():
-        return RunFeatures(analyses=ANALYSES)
+        return RunFeatures(_schedule, ANALYSES)
     from assay.studies.sampling.schedule import RecordedSchedule
 
     return RunFeatures(partial(RecordedSchedule, record), ANALYSES)
+
+
+def _schedule(session: Session, setup: Setup) -> Schedule:
+    """The schedule of a run that evaluates all documents, except of tasks whose files state a sample."""
+    if all(task.card.config.get("sample") is None for task in setup.tasks):
+        return FullSchedule(session, setup)
+    from assay.studies.sampling.schedule import task_schedule  # most tasks state none
+
+    return task_schedule(session, setup)
 
 
 def _model(run: RunOutcome) -> Contribution:

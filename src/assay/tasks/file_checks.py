@@ -25,7 +25,15 @@ from assay.tasks.catalog_entries import TaskEntry
 from assay.tasks.lm_eval.file.card import primary_faults
 from assay.tasks.lm_eval.file.code_outline import missing_code_faults, registered_filters
 from assay.tasks.lm_eval.file.configurations import configuration_faults, defined_files, is_configured
-from assay.tasks.lm_eval.file.groups import GroupDefinition, Member, MemberOverrides, define_group, unknown_member
+from assay.tasks.lm_eval.file.groups import (
+    GroupDefinition,
+    Member,
+    MemberOverrides,
+    define_group,
+    split_member,
+    unknown_member,
+    unknown_part,
+)
 from assay.tasks.lm_eval.file.python_code import CodeLoader
 from assay.tasks.lm_eval.file.schema import KnownNames, base_faults, column_faults, group_faults, task_faults
 from assay.tasks.lm_eval.file.value_checks import GENERATION_KEYS, gold_faults
@@ -214,14 +222,30 @@ def _group_faults(file: TaskFile, catalog: Catalog) -> list[Fault]:
     faults = [
         unknown_member(file, member, catalog.entries)
         for member in group.members
-        if member.name not in catalog.entries and not _is_inline(group, member)
+        if split_member(member.name, catalog.entries)[0] not in catalog.entries and not _is_inline(group, member)
     ]
     for member in group.members:
         chain = _member_path(member.name, group.name, catalog.entries)
         if chain:
             found = f"group cycle: {' → '.join((group.name, *chain))}"
             faults.append(Fault(file.where(*member.place), found, next="Remove one of these members"))
-    return faults
+    return [*faults, *_unknown_parts(group, catalog.entries)]
+
+
+def _unknown_parts(group: GroupDefinition, entries: Mapping[str, TaskEntry]) -> Iterator[Fault]:
+    """Parts of a score that name neither a member of the group nor a task or group below one."""
+    parts = [part for score in group.scores for part in score.parts or ()]
+    known = {member.name for member in group.members}
+    waiting = list(known) if parts else []
+    while waiting:
+        entry = entries.get(split_member(waiting.pop(), entries)[0])
+        new = {entry.name, *entry.members} - known if entry is not None else set()
+        known |= new
+        waiting += new
+    while parts:
+        part = parts.pop(0)
+        parts = [*part.parts, *parts]
+        yield from (unknown_part(group, part, name) for name in part.of if name not in known)
 
 
 def _unknown_names(file: TaskFile, catalog: Catalog) -> list[Fault]:
@@ -230,7 +254,7 @@ def _unknown_names(file: TaskFile, catalog: Catalog) -> list[Fault]:
     members = [
         Member(name, False, MemberOverrides(), ("task", number))
         for number, name in enumerate(listed if isinstance(listed, list) else ())
-        if isinstance(name, str) and name not in catalog.entries
+        if isinstance(name, str) and split_member(name, catalog.entries)[0] not in catalog.entries
     ]
     return [unknown_member(file, member, catalog.entries) for member in members]
 
@@ -241,11 +265,12 @@ def _member_path(start: str, goal: str, entries: Mapping[str, TaskEntry]) -> tup
     seen: set[str] = set()
     while waiting:
         names = waiting.pop()
-        if names[-1] == goal:
+        own = split_member(names[-1], entries)[0]
+        if own == goal:
             return names
-        entry = entries.get(names[-1])
-        if names[-1] not in seen and entry is not None and entry.kind == "group":
-            seen.add(names[-1])
+        entry = entries.get(own)
+        if own not in seen and entry is not None and entry.kind == "group":
+            seen.add(own)
             waiting += [(*names, member) for member in entry.members]
     return ()
 

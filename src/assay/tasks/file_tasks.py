@@ -7,7 +7,7 @@ the run varies. A profile's variants come first; each has its own style and metr
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -26,8 +26,9 @@ from assay.tasks.lm_eval.variants.style_variants import in_style
 from assay.tasks.profiles.apply import Profiled, ProfileOverrides
 from assay.tasks.profiles.expand import task_variants
 from assay.tasks.profiles.parse import Profile
-from assay.tasks.styles import Style, find_style
+from assay.tasks.styles import Style
 from assay.tasks.task_tree import Wording
+from assay.tasks.unknown_names import unknown_wording
 
 Transform = Callable[[TaskDefinition], list[TaskDefinition]]
 # Code that a task file names and that may not run: the file, the key, the reference.
@@ -43,12 +44,22 @@ class FileSettings:
         names: known metrics, filters and aggregations.
         code: imports the Python code that task files name.
         profile: the conventions of the tool that the run follows; None for those of the task files.
+        named: name → profile, of those that single items name after an @.
     """
 
     options: TaskOptions
     names: KnownNames
     code: CodeLoader
     profile: Profile | None = None
+    named: Mapping[str, Profile] = field(default_factory=dict)
+
+    def followed(self, wording: Wording) -> Profile | None:
+        """The profile that tasks with this wording follow."""
+        return self.profile if wording.profile is None else self.named[wording.profile]
+
+    def options_of(self, wording: Wording) -> TaskOptions:
+        """The options of tasks with this wording, which `--like` with their profile would have."""
+        return self.options if wording.profile is None else replace(self.options, like=wording.profile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +70,7 @@ class FileTasks:
         tasks: its tasks.
         errors: its faults.
         refused: Python code that it names and that may not run.
-        profiled: its definitions in the run's profile, before the run's own variation.
+        profiled: its definitions in the profile that they follow, before the run's own variation.
     """
 
     tasks: tuple[Task, ...] = ()
@@ -78,14 +89,14 @@ def file_tasks(file: TaskFile, wording: Wording, settings: FileSettings) -> File
         faults = _check(file, settings)
         if faults or refused:
             return FileTasks(errors=(TaskFileError(*faults),) if faults else (), refused=refused)
-        make_task = settings.code.shim.make_task
+        make_task, options = settings.code.shim.make_task, settings.options_of(wording)
         if file.data.get("class") is not None and make_task is not None:
-            return FileTasks((make_task(bound["class"], file, settings.options),))
+            return FileTasks((make_task(bound["class"], file, options),))
         definitions = _define(file, bound, wording, settings)
         profiled = _in_profile(definitions, wording, settings)
         definitions = [item.definition for item in profiled] or definitions
         definitions = expand(definitions, transforms(wording, settings))
-        tasks = [LmEvalTask(definition, settings.options) for definition in definitions]
+        tasks = [LmEvalTask(definition, options) for definition in definitions]
         return FileTasks(tuple(task.share_rows_with(tasks[0]) for task in tasks), profiled=profiled)
     except UserError as error:
         return FileTasks(errors=(error,))
@@ -103,9 +114,10 @@ def transforms(wording: Wording, settings: FileSettings) -> list[Transform]:
     """The transforms of a run, in order. A profile has already set a task's style and metrics."""
     options, metrics = settings.options, settings.names.metrics
     found: list[Transform] = []
-    if settings.profile is None:
+    is_free = settings.followed(wording) is None
+    if is_free:
         found.append(lambda definition: [_with_style(definition, wording.style)])
-    if settings.profile is None and options.scoring:
+    if is_free and options.scoring:
         found.append(lambda definition: [rescored(definition, options.scoring, metrics)])
     if options.axes != VariationAxes():
         found.append(partial(varied, options=options))
@@ -120,15 +132,43 @@ def _with_style(definition: TaskDefinition, style: Style | None) -> TaskDefiniti
 def _in_profile(
     definitions: Sequence[TaskDefinition], wording: Wording, settings: FileSettings
 ) -> tuple[Profiled, ...]:
-    """The definitions in the variants of the run's profile; empty if the run has none."""
-    if settings.profile is None:
+    """The definitions in the variants of the profile that they follow; empty if they follow none."""
+    profile = settings.followed(wording)
+    if profile is None:
         return ()
-    overrides = ProfileOverrides(settings.options, wording.is_chosen, wording.style)
-    return tuple(
+    overrides = ProfileOverrides(settings.options_of(wording), wording.is_chosen, wording.style)
+    found = [
         item
         for definition in definitions
-        for item in task_variants(definition, settings.profile, overrides, settings.names.metrics)
+        for item in task_variants(definition, profile, overrides, settings.names.metrics)
+    ]
+    found = _only_variant(found, wording.variant, profile)
+    return tuple(
+        found if profile.has_rules or wording.profile is None else [_labelled(item, profile) for item in found]
     )
+
+
+def _only_variant(items: Sequence[Profiled], variant: str, profile: Profile) -> list[Profiled]:
+    """The variant that an item names, `TASK@olmes-mcf`; everything if it names none. Tasks without a rule stay."""
+    found = [item for item in items if variant in ("", item.variant) or not item.label]
+    if items and not found:
+        names = [item.variant for item in items if item.variant]
+        said = f'"{items[0].own}@{profile.name}-{variant}": the profile "{profile.name}" has no variant "{variant}"'
+        expected = ", ".join(f"@{profile.name}-{name}" for name in names) or f"@{profile.name}"
+        raise UserError(Fault("--tasks", f"{said} for this task", expected, "See: assay ls profiles"))
+    return found
+
+
+def _labelled(item: Profiled, profile: Profile) -> Profiled:
+    """A task of a profile without rules, named after it: only its scoring changes, and only for this task."""
+    variant = item.definition.variant
+    if variant.style is None and variant.prompt is None:
+        named = replace(variant, profile=profile.name)
+    elif variant.prompt is None:
+        named = replace(variant, style=f"{profile.name}+{variant.style}")
+    else:
+        named = replace(variant, prompt=f"{profile.name}+{variant.prompt}")
+    return replace(item, definition=replace(item.definition, variant=named))
 
 
 def _with_prompts(file: TaskFile, options: TaskOptions) -> TaskFile:
@@ -158,11 +198,13 @@ def _define(file: TaskFile, bound: Mapping[str, Any], wording: Wording, settings
         return define(task, data, settings.code.may_draw())
 
     if file.data.get("prompts") is not None:
-        definitions = in_prompts(file, PromptOptions.of(settings.options, wording.prompt), defined)
-        _check_one_wording(file, wording, settings.profile)
+        definitions = in_prompts(
+            file, PromptOptions.of(settings.options, wording.prompt, str(file.data["task"])), defined
+        )
+        _check_one_wording(file, wording, settings.followed(wording))
         return definitions
     if wording.prompt is not None:
-        find_style(wording.prompt)  # raises: the task has no prompts, so the name after the @ must be a style
+        raise unknown_wording(str(file.data["task"]), wording.prompt)
     return [defined(file)]
 
 

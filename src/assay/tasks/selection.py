@@ -6,12 +6,13 @@ Takes the user's list, gives its tasks in order and its groups bottom-up, or rai
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Union
 
 from assay.core.errors import Fault, TaskFileError, UnknownName, UserError
 from assay.core.protocols import Task
+from assay.core.score_terms import GroupScore
 from assay.core.specs import GroupSpec, TaskOptions, VariationAxes
 from assay.tasks.catalog import Catalog
 from assay.tasks.file_tasks import FileSettings, FileTasks, file_tasks
@@ -30,9 +31,10 @@ from assay.tasks.profiles.expand import (
     task_entries,
 )
 from assay.tasks.profiles.parse import Profile, find_profile
-from assay.tasks.styles import find_style
+from assay.tasks.score_parts import TasksBelow, group_scores
 from assay.tasks.task_tree import ErrorNode, FileNode, GroupNode, Node, ReadyNode, TaskFinder, Wanted, Wording, walk
 from assay.tasks.text_tasks import TextTask
+from assay.tasks.unknown_names import unknown_wording
 
 __all__ = ["Selection", "Wanted", "select_tasks"]
 
@@ -50,12 +52,14 @@ class Selection:
         groups: its groups, members before the groups that hold them.
         combined: tasks and groups that are reported as the best of their variants.
         notices: messages to the user about the selection.
+        named_profiles: profiles that single items name after an @.
     """
 
     tasks: tuple[Task, ...]
     groups: tuple[GroupSpec, ...]
     combined: tuple[BestOfVariants, ...] = ()
     notices: tuple[str, ...] = ()
+    named_profiles: tuple[Profile, ...] = ()
 
 
 def select_tasks(
@@ -74,12 +78,14 @@ def select_tasks(
         names: known metrics, filters and aggregations.
         code: imports the Python code that task files name; None to run none.
     """
-    profile = _profile(options, names)
-    settings = FileSettings(options, names, code or CodeLoader(Consent(), Shim()), profile)
+    profile = _profile(options.like, names)
     finder = TaskFinder(catalog, options)
     nodes = walk([node for item in wanted for node in finder.find(item)])
+    settings = FileSettings(
+        options, names, code or CodeLoader(Consent(), Shim()), profile, _named_profiles(nodes, names)
+    )
     built = _build(nodes, settings)
-    _raise_errors(nodes, built.files, catalog.include_path)
+    _raise_errors(nodes, built, catalog.include_path)
     tasks = {task.card.name: task for found in reversed(built.files.values()) for task in found.tasks}
     ordered = dict.fromkeys(task.card.name for found in built.files.values() for task in found.tasks)
     if not tasks:
@@ -87,20 +93,43 @@ def select_tasks(
     own = dict.fromkeys(notice for node in built.files if isinstance(node, ReadyNode) for notice in node.notices)
     combined: tuple[BestOfVariants, ...] = ()
     notices: tuple[str, ...] = ()
-    if profile is not None:
+    for followed in built.followed.values():
         # The best of a profile's variants would need a report for every combination of levels.
         is_varied = any(task.card.variant is not None and task.card.variant.levels for task in tasks.values())
-        combined = () if is_varied else best_of_variants(profile, built.entries)
-        notices = profile_notices(profile, bool(built.entries), built.caveats)
-    return Selection(tuple(tasks[name] for name in ordered), built.groups, combined, (*notices, *own))
+        combined += () if is_varied else best_of_variants(followed.profile, followed.entries)
+        notices += profile_notices(followed.profile, bool(followed.entries), followed.caveats)
+    chosen = tuple(tasks[name] for name in ordered)
+    return Selection(chosen, built.groups, combined, (*notices, *own), tuple(settings.named.values()))
 
 
-def _profile(options: TaskOptions, names: KnownNames) -> Profile | None:
-    if options.like is None:
+def _profile(like: str | None, names: KnownNames) -> Profile | None:
+    if like is None:
         return None
-    profile = find_profile(options.like)
+    profile = find_profile(like)
     check_metrics(profile, names.metrics)
     return profile
+
+
+def _named_profiles(nodes: Sequence[Node], names: KnownNames) -> dict[str, Profile]:
+    """The profiles that items and members of groups name after an @."""
+    wordings = (node.wording for node in nodes if not isinstance(node, ErrorNode))
+    wanted = dict.fromkeys(wording.profile for wording in wordings if wording.profile is not None)
+    found = {name: _profile(name, names) for name in wanted}
+    return {name: profile for name, profile in found.items() if profile is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """A profile that tasks of the run follow.
+
+    Attributes:
+        entries: name → entry, of tasks and groups that it changes.
+        caveats: differences from its tool.
+    """
+
+    profile: Profile
+    entries: dict[str, ProfiledEntry] = field(default_factory=dict)
+    caveats: list[Caveat] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,44 +139,54 @@ class _Built:
     Attributes:
         files: the tasks of every leaf.
         groups: the groups over them, members before the groups that hold them.
-        entries: name → entry, of tasks and groups that the run's profile changes.
-        caveats: differences from the profile's tool.
+        followed: name → a profile that some of them follow.
+        errors: faults of groups.
     """
 
     files: dict[_Leaf, FileTasks]
     groups: tuple[GroupSpec, ...]
-    entries: Mapping[str, ProfiledEntry]
-    caveats: Sequence[Caveat]
+    followed: Mapping[str, _Followed]
+    errors: Sequence[UserError] = ()
 
 
 def _build(nodes: Sequence[Node], settings: FileSettings) -> _Built:
     files: dict[_Leaf, FileTasks] = {}
     specs: dict[str, GroupSpec] = {}
     members: dict[Node, list[_MemberName]] = {}
-    by_name: dict[str, list[_MemberName]] = {}
-    entries: dict[str, ProfiledEntry] = {}
-    caveats: list[Caveat] = []
+    by_key: dict[tuple[str, str | None, str], list[_MemberName]] = {}
+    profiles = [settings.profile] if settings.profile is not None else []
+    followed = {profile.name: _Followed(profile) for profile in (*profiles, *settings.named.values())}
+    below, errors = TasksBelow(files, settings), []
     for node in nodes:
-        if isinstance(node, GroupNode):
-            if node.name not in by_name:
-                own = dict.fromkeys(name for member in node.members for name in members[member])
-                made = _per_variant(node, list(own), settings.profile, entries)
-                specs.update({f"{group.spec.name}{levels}": _marked(group.spec, levels) for group, levels in made})
-                by_name[node.name] = [(group.spec.name, levels) for group, levels in made]
-                entries.update({group.spec.name: group.entry for group, _ in made if group.entry is not None})
-                caveats += [caveat for group, _ in made for caveat in group.caveats]
-            members[node] = by_name[node.name]
-        elif isinstance(node, ErrorNode):
+        if isinstance(node, ErrorNode):
             members[node] = []
+            continue
+        profile = settings.followed(node.wording)
+        state = None if profile is None else followed[profile.name]
+        if isinstance(node, GroupNode):
+            if node.key not in by_key:
+                own = dict.fromkeys(name for member in node.members for name in members[member])
+                try:
+                    scores = group_scores(node, below) if node.definition.scores else ()
+                except UserError as error:
+                    errors.append(error)
+                    scores = ()
+                made = _per_variant(node, list(own), scores, state)
+                specs.update({f"{group.spec.name}{levels}": _marked(group.spec, levels) for group, levels in made})
+                by_key[node.key] = [(group.spec.name, levels) for group, levels in made]
+                if state is not None:
+                    state.entries.update({group.spec.name: group.entry for group, _ in made if group.entry is not None})
+                    state.caveats.extend(caveat for group, _ in made for caveat in group.caveats)
+            members[node] = by_key[node.key]
         else:
             files[node] = _tasks_of(node, settings)
             members[node] = _task_names(files[node])
             if isinstance(node, ReadyNode) and node.group is not None:
                 specs[node.group.name] = node.group
-            if settings.profile is not None:
-                entries.update(task_entries(files[node].profiled))
-                caveats += _caveats(files[node], settings.profile)
-    return _Built(files, tuple(specs.values()), entries, caveats)
+            if state is not None:
+                state.entries.update(task_entries(files[node].profiled))
+                state.caveats.extend(_caveats(files[node], state.profile))
+    return _Built(files, tuple(specs.values()), followed, errors)
 
 
 def _caveats(found: FileTasks, profile: Profile) -> Iterator[Caveat]:
@@ -182,7 +221,7 @@ def _check_fixed(task: Task, wording: Wording, settings: FileSettings) -> None:
         raise UserError(Fault(f"task {name}", found, "a task file", "Leave out the style"))
     if not isinstance(task, TextTask):
         if wording.prompt is not None:
-            find_style(wording.prompt)  # raises: such a task has no prompts, so the name after the @ must be a style
+            raise unknown_wording(name, wording.prompt)
         if options.prompts is not None:
             found = "is written in Python, so other prompts cannot be applied to its questions"
             raise UserError(Fault(f"task {name}", found, "a task file", "Leave out the prompts"))
@@ -194,13 +233,13 @@ def _check_fixed(task: Task, wording: Wording, settings: FileSettings) -> None:
 # Errors
 
 
-def _raise_errors(nodes: Sequence[Node], built: Mapping[_Leaf, FileTasks], include_path: Sequence[Path]) -> None:
+def _raise_errors(nodes: Sequence[Node], built: _Built, include_path: Sequence[Path]) -> None:
     """Raises every fault of the selection, each once."""
-    errors = [error for node in nodes for error in _errors_of(node, built)]
-    errors += [*_task_clashes(built), *_group_clashes(nodes)]
+    errors = [error for node in nodes for error in _errors_of(node, built.files)]
+    errors += [*_task_clashes(built.files), *_group_clashes(nodes), *built.errors]
     faults = dict.fromkeys(fault for error in errors for fault in error.faults)
     unknown = {fault for error in errors if isinstance(error, UnknownName) for fault in error.faults}
-    refused = refusals([item for found in built.values() for item in found.refused], include_path)
+    refused = refusals([item for found in built.files.values() for item in found.refused], include_path)
     faults.update(dict.fromkeys(refused))
     if faults and unknown == faults.keys():
         raise UnknownName(*faults)
@@ -233,10 +272,10 @@ def _task_clashes(built: Mapping[_Leaf, FileTasks]) -> Iterator[UserError]:
 
 def _group_clashes(nodes: Sequence[Node]) -> Iterator[UserError]:
     """Errors of groups that are requested with different settings."""
-    known: dict[str, GroupNode] = {}
+    known: dict[tuple[str, str | None, str], GroupNode] = {}
     for node in nodes:
         if isinstance(node, GroupNode):
-            first = known.setdefault(node.name, node)
+            first = known.setdefault(node.key, node)
             earlier, overrides = first.overrides.data, node.overrides.data
             if earlier != overrides:
                 yield _two_settings("group", node.name, earlier, overrides, str(node.definition.file.path))
@@ -267,26 +306,31 @@ def _task_names(found: FileTasks) -> list[_MemberName]:
 
 
 def _per_variant(
-    node: GroupNode, members: Sequence[_MemberName], profile: Profile | None, entries: Mapping[str, ProfiledEntry]
+    node: GroupNode, members: Sequence[_MemberName], scores: tuple[GroupScore, ...], followed: _Followed | None
 ) -> list[tuple[ProfiledGroup, str]]:
     """A group for every combination of levels, and for every variant of a profile."""
     group = node.definition
-    spec = GroupSpec(node.name, node.wording.named(group.alias), (), group.metrics, group.version)
+    # A profile without rules changes how its tool scores, and no names: its tasks have its name if an item names it.
+    is_plain = followed is not None and node.wording.profile is not None and not followed.profile.has_rules
+    mark = f"@{node.wording.profile}" if is_plain else ""
+    alias = node.wording.named(group.alias) + mark
+    spec = GroupSpec(node.name + mark, alias, (), group.metrics, group.version, scores=scores)
     by_levels: dict[str, list[str]] = {}
     for base, levels in members:
         by_levels.setdefault(levels, []).append(base)
     if not by_levels:
         return [(ProfiledGroup(spec), "")]
     found = [(replace(spec, members=tuple(names)), levels) for levels, names in by_levels.items()]
-    if profile is None:
+    if followed is None:
         return [(ProfiledGroup(item), levels) for item, levels in found]
     return [
         (made, levels)
         for item, levels in found
-        for made in group_variants(profile, item, group.name, group.alias, entries)
+        for made in group_variants(followed.profile, item, group.name, group.alias, followed.entries)
     ]
 
 
 def _marked(spec: GroupSpec, levels: str) -> GroupSpec:
     members = tuple(member + levels for member in spec.members)
-    return replace(spec, name=spec.name + levels, alias=spec.alias + levels, members=members)
+    scores = tuple(score.with_levels(levels) for score in spec.scores) if levels else spec.scores
+    return replace(spec, name=spec.name + levels, alias=spec.alias + levels, members=members, scores=scores)

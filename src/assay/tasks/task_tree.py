@@ -5,8 +5,8 @@ Takes an item of the user's list and the catalog, gives a tree of nodes. Errors 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -18,9 +18,17 @@ from assay.core.specs import LM_EVAL, GroupSpec, TaskOptions
 from assay.data import readers as files
 from assay.tasks.catalog import PLUGINS, Catalog
 from assay.tasks.lm_eval.file.configurations import defined_files, is_configured
-from assay.tasks.lm_eval.file.groups import GroupDefinition, Member, MemberOverrides, define_group, unknown_member
+from assay.tasks.lm_eval.file.groups import (
+    GroupDefinition,
+    Member,
+    MemberOverrides,
+    define_group,
+    split_member,
+    unknown_member,
+)
 from assay.tasks.lm_eval.file.schema import group_faults
 from assay.tasks.lm_eval.file.yaml_reader import TaskFile, read_task_file
+from assay.tasks.profiles.parse import named_profile
 from assay.tasks.styles import OWN, Style, find_style, is_style
 from assay.tasks.text_tasks import MARK, open_corpus
 from assay.tasks.unknown_names import empty_folder, unknown_task
@@ -41,15 +49,23 @@ class Wording:
     Attributes:
         style: prompt style; None for the task's own prompt.
         is_chosen: whether the user names a style, the task's own included.
-        prompt: name of one of the task's prompts: the text after the @, if it is not a style.
+        prompt: name of one of the task's prompts: the text after the @, if it is neither a style nor a profile.
+        profile: name of the profile after the @; None for the run's.
+        variant: the only variant of that profile to evaluate; empty for all.
+        is_own: whether the wording is written after an @; it then applies to every member of a group.
     """
 
     style: Style | None = None
     is_chosen: bool = False
     prompt: str | None = None
+    profile: str | None = None
+    variant: str = ""
+    is_own: bool = False
 
     def named(self, name: str) -> str:
-        """The name of a group whose tasks have this wording."""
+        """The name of a group whose tasks have this wording; a profile names its groups itself."""
+        if self.profile is not None:
+            return name
         label = self.prompt if self.style is None else self.style.name
         return name if label is None else f"{name}@{label}"
 
@@ -76,17 +92,27 @@ class ReadyNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupNode:
-    """A group, its members, and the overrides of the groups above it."""
+    """A group, its members, and the overrides of the groups above it.
+
+    Attributes:
+        written: member as the group's file names it → its nodes.
+    """
 
     definition: GroupDefinition
     members: tuple[Node, ...]
     overrides: MemberOverrides
     wording: Wording
+    written: Mapping[str, tuple[Node, ...]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """The group's name in the run."""
         return self.wording.named(self.definition.name)
+
+    @property
+    def key(self) -> tuple[str, str | None, str]:
+        """What tells groups of a run apart: the name, and the profile and variant that the item names."""
+        return self.name, self.wording.profile, self.wording.variant
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,12 +161,8 @@ class TaskFinder:
             # A style applies to questions, not to texts.
             corpus = open_corpus(item, self._options)
             return [ReadyNode(corpus.tasks, Wording(), corpus.group, corpus.notices)]
-        name, style = self._split_style(item)
-        # Any other name may be one of the task's prompts, which only its file knows.
-        if style not in (None, self._options.style) and not is_style(str(style)):
-            wording = Wording(prompt=style)
-        else:
-            wording = Wording(_style(style), style is not None)
+        name, text = self._split_wording(item)
+        wording = self._wording(text)
         path = Path(name).expanduser()
         if name.endswith((".yaml", ".yml")):
             paths = files.matching(path, "--tasks") or [path]
@@ -149,14 +171,31 @@ class TaskFinder:
             return self._in_folder(path, wording)
         return self._in_catalog(name, wording)
 
-    def _split_style(self, item: str) -> tuple[str, str | None]:
-        """An item and the prompt style after an @; the run's style for an item without one."""
+    def _split_wording(self, item: str) -> tuple[str, str | None]:
+        """An item and the text after its @: a style, a profile or a prompt; None for an item without one."""
         splits = [(item[:index], item[index + 1 :]) for index, sign in enumerate(item) if sign == "@" and index]
         if not splits or item in self._catalog.entries or files.matching(Path(item).expanduser(), "--tasks"):
-            return item, self._options.style
+            return item, None
         # A path may contain an @ itself, before the style or in it.
-        known = [split for split in splits if is_style(split[1])]
+        known = [split for split in splits if is_style(split[1]) or named_profile(split[1])]
         return (known or splits)[-1]
+
+    def _wording(self, text: str | None) -> Wording:
+        """The wording that the text after an @ requests; the run's if there is none."""
+        style, is_chosen = _style(self._options.style), self._options.style is not None
+        if text is None:
+            return Wording(style, is_chosen)
+        if text == self._options.style or is_style(text):
+            return Wording(_style(text), True, is_own=True)
+        found = named_profile(text)
+        tool, plus, other = text.partition("+")
+        if found is None and plus and is_style(other) and (found := named_profile(tool)) is not None:
+            style, is_chosen = _style(other), True
+        if found is not None:
+            profile, variant = found
+            return Wording(style, is_chosen, profile=profile, variant=variant, is_own=True)
+        # Any other name may be one of the task's prompts, which only its file knows.
+        return Wording(prompt=text, is_own=True)
 
     def _in_folder(self, folder: Path, wording: Wording) -> list[Node]:
         """Every task and group directly in a folder. Files that only serve as includes are not run."""
@@ -224,8 +263,13 @@ class TaskFinder:
             chain = " → ".join((*above, group.name))
             raise TaskFileError(Fault(str(group.file.path), f"group cycle: {chain}", next="Break the cycle"))
         inside = partial(self._member, group, overrides.over(group.changes), wording, (*above, group.name))
-        members = [node for member in group.members for node in _tried(partial(inside, member))]
-        return GroupNode(group, tuple(members), overrides, wording)
+        members: list[Node] = []
+        written: dict[str, tuple[Node, ...]] = {}
+        for member in group.members:
+            nodes = _tried(partial(inside, member))
+            members += nodes
+            written[member.name] = (*written.get(member.name, ()), *nodes)
+        return GroupNode(group, tuple(members), overrides, wording, written)
 
     def _member(
         self,
@@ -237,6 +281,10 @@ class TaskFinder:
     ) -> list[Node]:
         # The member's own keys take precedence over those that the group sets for all members.
         overrides = member.changes.over(inherited)
+        written, text = split_member(member.name, self._catalog.entries)
+        if text is not None:
+            member = replace(member, name=written)
+            wording = wording if wording.is_own else self._wording(text)
         where = group.file.where(*member.place)
         if self._is_outside(group):
             own = self._defined(group.file.path).get(member.name)
@@ -248,7 +296,7 @@ class TaskFinder:
                 found = f'"{member.name}" is a registered group, but {keys[0]} is given'
                 raise TaskFileError(Fault(where, found, "another name"))
             nodes = self._entry(member.name, overrides, wording, above)
-            return _collapsed(nodes, member, overrides) if self._collapses(member) else nodes
+            return _collapsed(nodes, member, overrides) if self._collapses(member, wording) else nodes
         inline_name = f"{group.name}::{member.name}"
         if member.is_group and "task" in member.changes.data:
             inner = define_group(group.file, member.changes.data, inline_name, member.place)
@@ -264,10 +312,12 @@ class TaskFinder:
         entry = self._catalog.entries.get(group.name)
         return entry is None or entry.path is None or entry.path.resolve() != group.file.path.resolve()
 
-    def _collapses(self, member: Member) -> bool:
+    def _collapses(self, member: Member, wording: Wording) -> bool:
         """Whether lm-eval gives all tasks below a member one name, so that it evaluates only the last."""
         is_many = self._catalog.entries[member.name].kind in ("group", "tag")
-        return self._options.like == LM_EVAL and not member.is_group and member.is_mapping and is_many
+        return (
+            (wording.profile or self._options.like) == LM_EVAL and not member.is_group and member.is_mapping and is_many
+        )
 
 
 def _tried(find: Callable[[], list[Node]]) -> list[Node]:

@@ -14,8 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from assay.core.errors import Fault, UnknownName, did_you_mean, unknown_name
+from assay.core.errors import Fault, UnknownName, UserError, did_you_mean, unknown_name
 from assay.tasks.catalog import Catalog
+from assay.tasks.profiles.parse import profile_names
+from assay.tasks.styles import OWN, STYLES
 
 _WHERE = "--tasks"
 # Names that make lm-eval print a list instead of running a task.
@@ -56,6 +58,24 @@ def unknown_task(name: str, catalog: Catalog, near_names: Sequence[str]) -> Unkn
     else:
         advice = _lm_eval_hint(name, folder, catalog.cache_folder, bool(near))
     return UnknownName(Fault(_WHERE, f'unknown task "{name}"{near}', next=advice))
+
+
+def unknown_wording(task: str, text: str, prompts: Sequence[str] = (), where: str = _WHERE) -> UserError:
+    """The error for a text after the @ that is neither a style, nor a profile, nor one of the task's prompts.
+
+    Args:
+        task: the task's name.
+        text: the text after the @.
+        prompts: labels of the task's prompts; empty if it has none.
+        where: the place of the fault.
+    """
+    profiles = profile_names()
+    own = f"a prompt of the task ({', '.join(prompts)})" if prompts else "the task's file lists no prompts"
+    hint = did_you_mean(text, (*prompts, *STYLES, *profiles))
+    found = f'"{task}@{text}": unknown {"prompt, " if prompts else ""}style or profile "{text}"{hint}'
+    expected = f"a style ({', '.join((*STYLES, OWN))}), a profile ({', '.join(profiles)}); {own}"
+    advice = "See: assay ls styles, assay ls profiles. A profile file of your own: --like FILE"
+    return UserError(Fault(where, found, expected, advice))
 
 
 def _lm_eval_hint(name: str, folder: Path, cache_folder: Path | None, is_near: bool) -> str:

@@ -83,7 +83,7 @@ def fill_matrix(
     selections = [shared.select(item.spec, tasks) for item in evaluated_models]
     check_tasks(selections[0].tasks, evaluated_models[0].spec.options)
     checked_scorers(selections[0].tasks)
-    _check_metrics(metrics, selections[0].tasks)
+    _check_metrics(metrics, selections[0])
     units = _units(selections[0])
     rows = []
     for place, (evaluated_model, selection) in enumerate(zip(evaluated_models, selections, strict=True), 1):
@@ -122,11 +122,13 @@ def _joined(notices: Iterable[str]) -> list[str]:
     return [*others, LIMITED + ", ".join(dict.fromkeys(limited))] if limited else others
 
 
-def _check_metrics(metrics: Sequence[str], tasks: Sequence[Task]) -> None:
+def _check_metrics(metrics: Sequence[str], selection: Selection) -> None:
     """Rejects a metric that no task has, most likely misspelt. A task's own scoring may return any name."""
+    tasks = selection.tasks
     if any(task.scoring.process is not None for task in tasks):
         return
-    known = list(dict.fromkeys(spec.name for task in tasks for spec in task.scoring.metrics))
+    scores = [score.name for group in selection.groups for score in group.scores]
+    known = list(dict.fromkeys([*(spec.name for task in tasks for spec in task.scoring.metrics), *scores]))
     unknown = [name for name in metrics if name not in known]
     if unknown:
         found = ", ".join(f'"{name}"{did_you_mean(name, known)}' for name in unknown)
@@ -150,7 +152,7 @@ def _below(name: str, groups: Mapping[str, GroupSpec]) -> Iterator[_MatrixUnit]:
     group = groups.get(name)
     if group is None:
         yield _MatrixUnit(name, (name,))
-    elif group.metrics:
+    elif group.metrics or group.scores:
         yield _MatrixUnit(name, leaf_tasks(name, groups), group)
     else:
         for member in group.members:
@@ -290,7 +292,7 @@ def _cells(
 
 def _cell(label: str, unit: _MatrixUnit, metric: MetricResult, leaves: Sequence[TaskResult]) -> MatrixCell:
     values = _values(leaves, metric, unit.group)
-    own = _leaves_with_metric(leaves, metric)
+    own = list(leaves) if _is_score(metric, unit.group) else _leaves_with_metric(leaves, metric)
     return MatrixCell(
         model=label,
         task=unit.name,
@@ -308,6 +310,11 @@ def _cell(label: str, unit: _MatrixUnit, metric: MetricResult, leaves: Sequence[
         part=tuple(leaf.name for leaf in own) if len(own) < len(leaves) else (),
         is_style=not all(leaf.card.config.get("prompt") for leaf in leaves),
     )
+
+
+def _is_score(metric: MetricResult, group: GroupSpec | None) -> bool:
+    """Whether a metric is a score that the group's authors define, which has a value only if all its tasks have."""
+    return group is not None and metric.filter == "none" and metric.metric in [score.name for score in group.scores]
 
 
 def _leaves_with_metric(leaves: Sequence[TaskResult], metric: MetricResult) -> list[TaskResult]:
@@ -333,7 +340,7 @@ def _values(leaves: Sequence[TaskResult], metric: MetricResult, group: GroupSpec
         for sample in leaf.samples
         if sample.filter == metric.filter and metric.metric in sample.values
     }
-    if not values or not _counts_by_size(metric, group):
+    if not values or _is_score(metric, group) or not _counts_by_size(metric, group):
         return {}
     if not all(isinstance(value, (int, float)) and math.isfinite(value) for value in values.values()):
         return {}
@@ -369,7 +376,7 @@ def _clusters(leaves: Sequence[TaskResult], documents: Iterable[str]) -> tuple[s
 
 def _baseline(leaves: Sequence[TaskResult], metric: MetricResult, group: GroupSpec | None) -> float | None:
     """Accuracy of random guessing on the documents that count, from their numbers of choices; None without choices."""
-    if metric.metric not in _ACCURACIES:
+    if metric.metric not in _ACCURACIES or _is_score(metric, group):
         return None
     found = [_chance(leaf, metric) for leaf in leaves]
     known = [(chance, count) for chance, count in found if chance is not None]

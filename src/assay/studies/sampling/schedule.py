@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from assay.core.results import TaskResult
 from assay.core.specs import RunSpec
-from assay.run.build import BuiltTask
+from assay.run.build import BuiltTask, sample_size
 from assay.run.resolve import Setup
 from assay.run.session import FullSchedule, Schedule, Session
 from assay.store.run_records import RunRecord
@@ -37,8 +37,14 @@ def rescoring_schedule(session: Session, setup: Setup) -> Schedule:
     """The schedule of a rescored run: its documents are known, and its stopping rule is not applied again."""
     options = session.spec.sparing
     if options.sample is None and not options.may_stop_early:
-        return FullSchedule(session, setup)
+        return task_schedule(session, setup)
     return SubsampleSchedule(session, setup, {})
+
+
+def task_schedule(session: Session, setup: Setup) -> Schedule:
+    """The schedule of a run without options for subsampling: task files or groups may state a sample."""
+    is_sampled = any(sample_size(task, session.spec) is not None for task in setup.tasks)
+    return (TaskSampleSchedule if is_sampled else FullSchedule)(session, setup)
 
 
 class SubsampleSchedule(FullSchedule):
@@ -58,6 +64,22 @@ class SubsampleSchedule(FullSchedule):
         from assay.studies.sampling.estimates import with_subsample_estimates
 
         return with_subsample_estimates(built, results, self._options, self._references)
+
+
+class TaskSampleSchedule(FullSchedule):
+    """Random samples of the tasks whose files or groups state one, all documents of the others."""
+
+    def __init__(self, session: Session, setup: Setup) -> None:
+        super().__init__(session, setup)
+        self._spec = session.spec
+
+    def complete(self, built: Sequence[BuiltTask], results: tuple[TaskResult, ...]) -> tuple[TaskResult, ...]:
+        from assay.studies.sampling.estimates import with_subsample_estimates
+
+        drawn = [index for index, item in enumerate(built) if sample_size(item.task, self._spec) is not None]
+        own = [built[index] for index in drawn], [results[index] for index in drawn]
+        found = dict(zip(drawn, with_subsample_estimates(*own, self._spec.sparing, {}), strict=True))
+        return tuple(found.get(index, result) for index, result in enumerate(results))
 
 
 class RecordedSchedule(SubsampleSchedule):

@@ -16,6 +16,7 @@ from assay.tasks.profiles.apply import Profiled, ProfileOverrides, profiled
 from assay.tasks.profiles.parse import Profile
 
 PYTHON_TASK = "has no rule for tasks written in Python; they run as they are"
+_NO_SCORE = "its score is not reported, because it is defined over the members' own prompts and metrics"
 _MOST_NAMES = 8
 
 
@@ -126,6 +127,7 @@ def group_variants(
         entries: name in the run → entry, of everything built so far.
     """
     own = [entries[member] for member in spec.members if member in entries]
+    dropped = (Caveat(_NO_SCORE, name),) if spec.scores else ()
     labels = {member: entries[member].label for member in spec.members if member in entries}
     made = []
     for label in dict.fromkeys(entry.label for entry in own):
@@ -134,7 +136,7 @@ def group_variants(
         members = tuple(member for member in spec.members if labels.get(member, label) == label)
         reported, caveats = _group_metrics(profile, spec, entry)
         group = GroupSpec(f"{name}@{label}", f"{alias}@{label}", members, reported, spec.version)
-        made.append(ProfiledGroup(group, entry, caveats))
+        made.append(ProfiledGroup(group, entry, (*caveats, *dropped)))
     return made or [ProfiledGroup(spec)]
 
 

@@ -168,6 +168,18 @@ def profile_names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
+def named_profile(text: str) -> tuple[str, str] | None:
+    """The profile, and perhaps its variant, that a text names: `olmes`, `lm_eval`, `olmes-mcf`; None if it names none.
+
+    Only profiles that come with the package have a name.
+    """
+    spelt = text.replace("_", "-")
+    for name in profile_names():
+        if spelt == name or spelt.startswith(f"{name}-"):
+            return name, spelt[len(name) + 1 :]
+    return None
+
+
 def find_profile(text: str) -> Profile:
     """The profile that a text names: `olmes`, `lm_eval`, `my_profile.yaml`."""
     if text.endswith((".yaml", ".yml")):

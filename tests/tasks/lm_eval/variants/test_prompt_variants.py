@@ -182,9 +182,9 @@ def test_faults_of_a_list_have_their_line(
 
 
 def test_an_unknown_prompt_names_the_near_one(run: Callable[..., RunResult]) -> None:
-    with pytest.raises(UserError, match=r'unknown prompt "shrt" \(did you mean "short"\?\)'):
+    with pytest.raises(UserError, match=r'unknown prompt, style or profile "shrt" \(did you mean "short"\?\)'):
         run(TASK + LISTED, "@shrt")
-    with pytest.raises(UserError, match='unknown style "shrt"'):
+    with pytest.raises(UserError, match='unknown style or profile "shrt"'):
         run(TASK + "doc_to_text: q\ndoc_to_target: label\n", "@shrt")
 
 

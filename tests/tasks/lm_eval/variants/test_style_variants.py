@@ -455,9 +455,9 @@ def test_paths_with_an_at_sign(select: Callable[..., Selection], files: Path, wr
 
 
 def test_wrong_styles_of_names(select: Callable[..., Selection]) -> None:
-    with pytest.raises(UserError, match=r'unknown style "leters" \(did you mean "letters"\?\)'):
+    with pytest.raises(UserError, match=r'unknown style or profile "leters" \(did you mean "letters"\?\)'):
         select("one@leters")
-    with pytest.raises(UserError, match=r'unknown style ""'):
+    with pytest.raises(UserError, match=r'unknown style or profile ""'):
         select("one@")
     with pytest.raises(UserError, match=r'"free" has no choices'):
         select("free@letters")

@@ -17,7 +17,7 @@ from assay.tasks.lm_eval.file.yaml_reader import CARD, KeyPath, SourceLocation, 
 
 CONFIGURATIONS, SUBGROUPS = "configurations", "subgroups"
 # Keys of a file with configurations that its tasks do not have.
-KEYS = (CONFIGURATIONS, SUBGROUPS, "group_alias", "aggregate_metric_list")
+KEYS = (CONFIGURATIONS, SUBGROUPS, "group_alias", "aggregate_metric_list", "score")
 # Keys that a group has in common with its tasks.
 _SHARED = ("metadata", CARD)
 _NAME = re.compile(r"\w[\w.-]*")
@@ -91,8 +91,8 @@ def configured_groups(data: _Data) -> dict[str, dict[str, Any]]:
     main = [*subgroups, *(task for task in tasks.values() if task not in below)]
     kept = {key: data[key] for key in ("aggregate_metric_list", *_SHARED) if key in data}
     found = {name: {"group": name, "task": members, **kept} for name, members in subgroups.items()}
-    alias = {"group_alias": data["group_alias"]} if "group_alias" in data else {}
-    return {**found, str(data.get("task")): {"group": str(data.get("task")), **alias, "task": main, **kept}}
+    own = {key: data[key] for key in ("group_alias", "score") if key in data}
+    return {**found, str(data.get("task")): {"group": str(data.get("task")), **own, "task": main, **kept}}
 
 
 # Locations
@@ -119,7 +119,8 @@ def _task_places(shared: _Places, places: Mapping[Any, _Places], name: str, file
 
 
 def _group_places(file: TaskFile, name: str, data: _Data) -> _Places:
-    found = {keys: place for keys, place in file.places.items() if keys[0] in (*_SHARED, "aggregate_metric_list")}
+    kept = (*_SHARED, "aggregate_metric_list", "score")
+    found = {keys: place for keys, place in file.places.items() if keys[0] in kept}
     own = {"group": ("task",) if name == file.data["task"] else (SUBGROUPS, name), "group_alias": ("group_alias",)}
     found.update({(key,): file.places[keys] for key, keys in own.items() if keys in file.places})
     first = file.places.get((SUBGROUPS, name)) or file.places.get((CONFIGURATIONS,))

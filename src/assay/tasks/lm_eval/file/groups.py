@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, did_you_mean
 from assay.core.specs import GroupMetricSpec
+from assay.tasks.lm_eval.file.score_key import SCORE, PartDefinition, ScoreDefinition, read_scores
 from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, KeyPath, SourceLocation, TaskFile
 
 _GROUP_OWN_KEYS = frozenset(
-    {"group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag", "task_list", "card"}
+    {"group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag", "task_list", "card", SCORE}
 )
 AGGREGATE_KEYS = ("metric", "aggregation", "weight_by_size", "filter_list")
 MEMBER = "a name, {task: name, …} or {group: name, …}"
@@ -60,6 +61,7 @@ class GroupDefinition:
     members: tuple[Member, ...]
     metrics: tuple[GroupMetricSpec, ...]
     changes: MemberOverrides
+    scores: tuple[ScoreDefinition, ...] = ()
 
 
 def define_group(file: TaskFile, data: Mapping[str, Any], name: str, above: tuple[Any, ...] = ()) -> GroupDefinition:
@@ -76,6 +78,7 @@ def define_group(file: TaskFile, data: Mapping[str, Any], name: str, above: tupl
         members=tuple(_member(file, item, (*above, "task", place)) for place, item in enumerate(listed)),
         metrics=_aggregates(file, data.get("aggregate_metric_list"), above),
         changes=_changes(file, {key: value for key, value in data.items() if key not in _GROUP_OWN_KEYS}, above),
+        scores=read_scores(file, data, above) if SCORE in data else (),
     )
 
 
@@ -83,10 +86,27 @@ def _changes(file: TaskFile, data: Mapping[str, Any], above: tuple[Any, ...]) ->
     return MemberOverrides(data, {keys: place for keys, place in file.below(*above).items() if keys[0] in data})
 
 
+def split_member(name: str, known: Container[str]) -> tuple[str, str | None]:
+    """A member's name and the text after its @, as in `arc_easy@letters`; None if it has none, or is not registered."""
+    splits = [(name[:index], name[index + 1 :]) for index, sign in enumerate(name) if sign == "@" and index]
+    if name in known:
+        return name, None
+    return next((split for split in splits if split[0] in known and split[1]), (name, None))
+
+
 def unknown_member(file: TaskFile, member: Member, known: Collection[str]) -> Fault:
     """The fault of a member that is neither registered nor defined inline."""
-    found = f'unknown task "{member.name}"{did_you_mean(member.name, known)}'
-    return Fault(file.where(*member.place), found, next="See: assay ls tasks")
+    name = member.name.partition("@")[0]
+    found = f'unknown task "{name}"{did_you_mean(name, known)}, a member of the group "{file.data.get("group")}"'
+    advice = "Correct or remove the member, or add the folder of its file: --include_path FOLDER. See: assay ls tasks"
+    return Fault(file.where(*member.place), found, next=advice)
+
+
+def unknown_part(group: GroupDefinition, part: PartDefinition, name: str) -> Fault:
+    """The fault of a part of a score that names no member."""
+    known = list(dict.fromkeys(member.name for member in group.members))
+    found = f'"{name}" is neither a member of the group "{group.name}" nor below one{did_you_mean(name, known)}'
+    return Fault(group.file.where(*part.place), found, "one of " + ", ".join(known))
 
 
 def _member(file: TaskFile, item: Any, place: tuple[Any, ...]) -> Member:

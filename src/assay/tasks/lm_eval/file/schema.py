@@ -22,6 +22,7 @@ from assay.tasks.lm_eval.file.format_key import (
     usual_output_type,
 )
 from assay.tasks.lm_eval.file.prompt_list import list_faults, listed_prompts
+from assay.tasks.lm_eval.file.score_key import SCORE, score_faults
 from assay.tasks.lm_eval.file.value_checks import (
     CODE_KEYS,
     COLUMN,
@@ -32,6 +33,7 @@ from assay.tasks.lm_eval.file.value_checks import (
     FLAG,
     LIST,
     MAPPING,
+    SAMPLE_SIZE,
     TEXT,
     KeySchema,
     choice_faults,
@@ -114,6 +116,7 @@ TASK_KEYS: dict[str, KeySchema] = {
     "fewshot_delimiter": TEXT,
     "fewshot_config": MAPPING,
     "num_fewshot": COUNT,
+    "sample": SAMPLE_SIZE,
     "output_type": KeySchema("one of " + ", ".join(OUTPUT_TYPES), lambda value: value in OUTPUT_TYPES),
     "generation_kwargs": MAPPING,
     "repeats": KeySchema("a whole number from 1 to 100,000", lambda value: is_count(value) and 1 <= value <= 100_000),
@@ -158,6 +161,7 @@ GROUP_KEYS: dict[str, KeySchema] = {
     "group_alias": TEXT,
     "task": KeySchema("a list of members", is_type(list)),
     "aggregate_metric_list": KeySchema("a mapping or a list of mappings", is_type(dict, list)),
+    SCORE: KeySchema("a mapping or a list of mappings", is_type(dict, list)),
     "metadata": KeySchema("a mapping", lambda value: True),
     "tag": KeySchema("text or a list of texts", is_texts),
     "card": MAPPING,
@@ -282,6 +286,7 @@ def group_faults(file: TaskFile) -> list[Fault]:
     """Every fault of a group file. Other keys are overrides for the members, so task keys are valid too."""
     rest = {key: value for key, value in file.data.items() if key not in ("group", "task", CONFIGURATIONS)}
     faults = [*key_faults(file, {**TASK_KEYS, **GROUP_KEYS}, rest, ()), *group_part_faults(file), *card_faults(file)]
+    faults += score_faults(file)
     if CONFIGURATIONS in file.data:
         found = "a file with configurations names its group by the key task"
         faults.append(Fault(file.where(CONFIGURATIONS), found, next="Write task: in place of group:"))

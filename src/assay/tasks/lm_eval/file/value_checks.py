@@ -88,6 +88,13 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+def is_sample_size(value: Any) -> bool:
+    """Whether a value is the size of a sample: a count, or a share below 1."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return 0 < value < 1 or (value >= 1 and value == int(value))
+
+
 TEXT = KeySchema("text", is_type(str))
 FLAG = KeySchema("true or false", is_type(bool))
 MAPPING = KeySchema("a mapping", is_type(dict))
@@ -97,6 +104,7 @@ DOC_TEXT = KeySchema("a column, a template or a whole number", is_type(str, int)
 DOC_TARGET = KeySchema("a column, a template, a whole number or a list", is_type(str, int, list))
 DOC_CHOICE = KeySchema("a column, a template, a list or a mapping", is_type(str, list, dict))
 COLUMN = KeySchema("a column or a template", is_type(str))
+SAMPLE_SIZE = KeySchema("a number of documents, or a share below 1", is_sample_size)
 
 
 def key_faults(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assay.core.errors import DataError, Fault, UserError, did_you_mean
+from assay.core.errors import DataError, Fault, UserError
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskOptions
 from assay.core.task_variants import TaskVariant
 from assay.tasks.lm_eval.build.fields import Row
@@ -20,6 +20,7 @@ from assay.tasks.lm_eval.file.definition import DEFAULT_METRICS, Rendering, Task
 from assay.tasks.lm_eval.file.prompt_list import ListedPrompt, listed_prompts
 from assay.tasks.lm_eval.file.yaml_reader import TaskFile
 from assay.tasks.promptsource import PromptTemplate, RenderedPrompt, SkippedRow, find_templates, read_templates
+from assay.tasks.unknown_names import unknown_wording
 
 # Value in place of a path, for the prompts that a task file names itself.
 ALL_PROMPTS = "all"
@@ -42,16 +43,18 @@ class PromptOptions:
         place: PromptSource's file or folder; None for the task file's own key.
         is_original: whether to use only the prompts of the original task.
         name: name of a single prompt, as it follows the task's; None for all.
+        task: the task's name, for errors.
     """
 
     place: str | None = None
     is_original: bool = False
     name: str | None = None
+    task: str = ""
 
     @classmethod
-    def of(cls, options: TaskOptions, name: str | None) -> PromptOptions:
+    def of(cls, options: TaskOptions, name: str | None, task: str = "") -> PromptOptions:
         place = options.prompts if options.prompts != ALL_PROMPTS else None
-        return cls(place, options.original_task, name)
+        return cls(place, options.original_task, name, task)
 
 
 def in_prompts(
@@ -99,9 +102,7 @@ def _chosen(prompts: Sequence[_Named], prompt_options: PromptOptions, where: str
         return kept
     named = [prompt for prompt in kept if _label(prompt) == prompt_options.name]
     if not named:
-        names = list(map(_label, kept))
-        found = f'unknown prompt "{prompt_options.name}"{did_you_mean(prompt_options.name, names)}'
-        raise UserError(Fault(where, found, "one of " + ", ".join(names)))
+        raise unknown_wording(prompt_options.task, prompt_options.name, list(map(_label, kept)), where)
     return named
 
 
