@@ -123,8 +123,8 @@ def bbq_row(context: str, polarity: str) -> dict[str, Any]:
     }
 
 
-# Choices: grandfather, grandson, unknown.
-OLD, YOUNG, UNKNOWN = [-1.0, -2.0, -3.0], [-2.0, -1.0, -3.0], [-3.0, -2.0, -1.0]
+# Choices: grandfather, grandson, two ways to say unknown.
+OLD, YOUNG, UNKNOWN = [-1.0, -2.0, -3.0, -4.0], [-2.0, -1.0, -3.0, -4.0], [-3.0, -2.0, -1.0, -4.0]
 
 
 def test_bias_in_clear_contexts() -> None:
@@ -162,6 +162,13 @@ def test_labels_of_two_groups_are_cut() -> None:
     spec = MetricSpec("disamb_bias_score")
     assert results(spec, [sample(spec, row, YOUNG, 0)]) == {"disamb_bias_score": 1.0}
     assert results(spec, [sample(spec, row, OLD, 0)]) == {"disamb_bias_score": -1.0}
+
+
+def test_three_choices_are_the_answers_of_the_row() -> None:
+    """In the row, unknown comes second: a style or a head shows the answers as they are."""
+    spec = MetricSpec("disamb_bias_score")
+    for totals, expected in (([-1.0, -2.0, -3.0], 1.0), ([-2.0, -1.0, -3.0], 0.0), ([-3.0, -2.0, -1.0], -1.0)):
+        assert results(spec, [sample(spec, bbq_row("disambig", "neg"), totals, 0)]) == {"disamb_bias_score": expected}
 
 
 def test_accuracy_is_apart_for_both_contexts() -> None:

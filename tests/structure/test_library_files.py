@@ -31,7 +31,7 @@ KNOWN_SCRIPT_REPOSITORIES = {
     *("EleutherAI/logiqa", "EleutherAI/mutual", "EleutherAI/pile", "EleutherAI/qa4mre", "EleutherAI/unscramble"),
     *("LSDSem/story_cloze", "allenai/math_qa", "allenai/qasper", "allenai/social_i_qa", "baber/logiqa2"),
     *("bigbio/pubmed_qa", "corypaik/prost", "csebuetnlp/xlsum", "dennlinger/eur-lex-sum", "hendrycks/competition_math"),
-    *("lukaemon/bbh", "nyu-mll/crows_pairs", "ought/raft", "uclanlp/wino_bias", "ybisk/piqa"),
+    *("lukaemon/bbh", "nyu-mll/crows_pairs", "ought/raft", "ybisk/piqa"),
 }
 # The Hub's own conversion, which has no script.
 CONVERTED = "refs/convert/parquet"

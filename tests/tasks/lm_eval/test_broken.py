@@ -80,7 +80,7 @@ TABLE: list[tuple[str, int | None, str, str]] = [
     ("name_metric_missing", 12, 'metric_list[0]: the key "metric" is missing', "a mapping such as {metric: acc}"),
     ("name_metric_near", 12, 'metric_list[0].metric: unknown metric "acc_nrom"', 'did you mean "acc_norm"'),
     ("name_metric_of_draws", 16, 'metric_list[1]: "k" of the metric "pass@k" is 0', "1 or more draws"),
-    ("name_metric_of_other_type", 12, 'metric_list[0].metric: "word_perplexity" is not', "one of acc, acc_bytes,"),
+    ("name_metric_of_other_type", 12, 'metric_list[0].metric: "word_perplexity" is not', "such as acc, acc_norm, f1,"),
     ("several_in_a_generation", 2, "repeats: is 'many' (str)", "a whole number from 1 to 100,000"),
     ("several_in_a_generation", 12, "generation_kwargs.until: is 5 (int)", 'Quote it: "5"'),
     ("several_in_a_generation", 13, "generation_kwargs.temperature: is -1 (int)", "a number, 0 or more"),

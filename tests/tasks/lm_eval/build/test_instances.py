@@ -10,6 +10,7 @@ import pytest
 from assay.core.errors import DataError
 from assay.core.requests import Generation, Instance, Loglikelihood, Message, RollingLoglikelihood, Sampling
 from assay.core.specs import ChatSpec, TaskOptions
+from assay.tasks.lm_eval.build.instances import INVALID_GOLD, right_answer
 from assay.tasks.lm_eval.task import LmEvalTask
 
 Make = Callable[..., LmEvalTask]
@@ -279,6 +280,21 @@ def test_the_right_text_may_be_named_by_a_choice(make_task: Make) -> None:
 
 def test_a_number_as_answer_is_compared_as_text(make_task: Make) -> None:
     assert build(make_task([{"q": "a", "t": 42}], doc_to_text="q", doc_to_target="t")).gold == "42"
+
+
+def test_a_right_answer_may_be_a_whole_number_of_numpy() -> None:
+    """Task code returns such targets, as that of toxigen does."""
+    import numpy as np
+
+    assert right_answer("multiple_choice", np.int32(1), ("no", "yes"), False) == 1
+    assert right_answer("multiple_choice", np.int32(2), ("no", "yes"), False) == INVALID_GOLD
+
+
+def test_an_empty_prompt_beside_a_format_stays_empty(make_task: Make) -> None:
+    stated = {"kind": "classification", "text": "q", "labels": ["no", "yes"], "answer": "label"}
+    keys = {**CHOICE, "doc_to_text": "", "doc_to_choice": "{{[q, 'not']}}", "format": stated}
+    task = make_task([{"q": "a", "label": 1}], **keys)
+    assert [(request.prompt, request.continuation) for request in build(task).requests] == [("", " a"), ("", " not")]  # type: ignore[union-attr]
 
 
 def test_several_right_answers_are_a_fact_of_the_first_document(make_task: Make) -> None:

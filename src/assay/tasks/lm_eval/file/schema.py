@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Fault, did_you_mean
-from assay.core.metric_names import family_of, name_faults
+from assay.core.metric_names import family_of, name_faults, similar_metrics
 from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.lm_eval.build.kept_rows import accepted_values
 from assay.tasks.lm_eval.file.card import card_faults
@@ -64,6 +64,8 @@ EVALUATE_METRICS = frozenset((
     "wiki_split", "xnli", "xtreme_s",
 ))
 # fmt: on
+# Metrics that messages give as examples.
+_USUAL_METRICS = ("acc", "acc_norm", "f1", "mcc", "exact_match", "squad_f1", "bleu", "perplexity", "word_perplexity")
 OUTPUT_TYPES = ("generate_until", "multiple_choice", "loglikelihood", "loglikelihood_rolling")
 
 
@@ -362,12 +364,9 @@ def _metric_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
             faults.append(Fault(file.where(*where, "aggregation"), f"is {show(aggregation)}", "an aggregation's name"))
         elif aggregation not in names.aggregations:
             hint = did_you_mean(aggregation, names.aggregations)
+            expected = "an aggregation's name" if hint else "one of " + ", ".join(sorted(names.aggregations))
             faults.append(
-                Fault(
-                    file.where(*where, "aggregation"),
-                    f'unknown aggregation "{aggregation}"{hint}',
-                    "one of " + ", ".join(sorted(names.aggregations)),
-                )
+                Fault(file.where(*where, "aggregation"), f'unknown aggregation "{aggregation}"{hint}', expected)
             )
     return faults
 
@@ -377,12 +376,13 @@ def _metric_name_faults(where: str, metric: str, kind: Any, names: KnownNames) -
     if metric not in names.metrics:
         if kind in ("generate_until", None) and metric in EVALUATE_METRICS:
             return []
-        hint = did_you_mean(metric, names.metrics)
+        hint = similar_metrics(metric, names.metrics)
         external = ". For a metric of the evaluate package add hf_evaluate: true" if kind == "generate_until" else ""
         return [Fault(where, f'unknown metric "{metric}"{hint}', next=f"See: assay ls metrics{external}")]
     if kind in OUTPUT_TYPES and kind not in names.metrics[metric]:
-        fitting = sorted(name for name, kinds in names.metrics.items() if kind in kinds)
-        return [Fault(where, f'"{metric}" is not defined for {kind}', "one of " + ", ".join(fitting))]
+        usual = ", ".join(name for name in _USUAL_METRICS if kind in names.metrics.get(name, ()))
+        found = f'"{metric}" is not defined for {kind}'
+        return [Fault(where, found, f"a metric that is, such as {usual}", "See: assay ls metrics")]
     return []
 
 

@@ -21,6 +21,8 @@ from assay.tasks.lm_eval.variants.style_variants import has_choices
 from assay.tasks.styles import find_style
 
 _GENERATED = "generate_until"
+# Metrics that take the predicted choice from the row, by its place.
+_BY_PLACE = ("amb_bias_score", "disamb_bias_score", "entity_em", "entity_f1")
 _LISTING = "a prompt style that lists the choices"
 
 
@@ -80,6 +82,9 @@ def _order_faults(definition: TaskDefinition, named: str) -> Iterator[Fault]:
     elif definition.rotates:
         found = f"{named} already uses all rotations of its choices"
         yield Fault("--orders", found, "one of the two", "Leave out --orders or the rotations")
+    elif placed := [spec.name for spec in definition.scoring.metrics if spec.name in _BY_PLACE]:
+        found = f"{named} has the metric {placed[0]}, which knows choices by their place in the row"
+        yield Fault("--orders", found, "other metrics", "Name them with --metrics acc, or leave out --orders")
     elif not find_style(definition.style).shows_options:
         yield Fault("--orders", f"{named} uses the style {definition.style}, which lists no choices", _LISTING)
 
