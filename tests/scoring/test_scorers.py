@@ -254,3 +254,28 @@ def test_rouge_takes_the_best_right_answer_and_the_mean_of_draws() -> None:
 def test_positions_say_which_position_is_predicted() -> None:
     shown = view([-2, -1, -3], ["a", "b", "c"], 0)
     assert value("positions")(shown, {}) == {"position_0": 0.0, "position_1": 1.0, "position_2": 0.0}
+
+
+def test_mc2_is_the_share_of_all_right_choices() -> None:
+    """Probabilities 0.1, 0.2, 0.1; the first two are right: 0.3 of 0.4."""
+    totals = [math.log(0.1), math.log(0.2), math.log(0.1)]
+    assert value("mc2")(view(totals, ["a", "b", "c"], (0, 1)), {}) == pytest.approx(0.75)
+    assert value("mc2")(view(totals, ["a", "b", "c"], -1), {}) == 0.0
+
+
+def test_mc2_of_very_unlikely_choices() -> None:
+    """exp(-2000) is 0 as a float; the ratio is not."""
+    assert value("mc2")(view([-2000.0, -2000.0], ["a", "b"], (1,)), {}) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("gold", "rank"), [(2, 1), (0, 2), (1, 3), ((0, 1), 2)])
+def test_ranks_of_the_right_choice(gold: Any, rank: int) -> None:
+    seen = view([-2.0, -3.0, -1.0], ["a", "b", "c"], gold)
+    assert value("mrr")(seen, {}) == 1 / rank
+    assert value("acc_top2")(seen, {}) == float(rank <= 2)
+
+
+def test_a_tie_has_the_best_rank_and_an_unknown_answer_none() -> None:
+    assert value("mrr")(view([-1.0, -1.0], ["a", "b"], 1), {}) == 1.0
+    assert value("mrr")(view([-1.0, -2.0], ["a", "b"], -1), {}) == 0.0
+    assert value("acc_top2")(view([-1.0, -2.0], ["a", "b"], -1), {}) == 0.0

@@ -166,3 +166,38 @@ def test_a_thousand_configurations_are_selected_in_time_linear_in_their_number(
     entries = "".join(f"  c{number}: {{num_fewshot: 0}}\n" for number in range(1000))
     write_yaml("tasks/quiz.yaml", QUIZ.replace("  one: {}\n", f"  one: {{}}\n{entries}"))
     assert len(select("quiz").tasks) == 1003
+
+
+BASE = """\
+card: {licence: MIT}
+configurations:
+  one: {description: "One.", num_fewshot: 2, card: {rows: {test: 4}}}
+  two: {description: "Two."}
+"""
+LAST = """\
+configurations:
+  three: {description: "Three."}
+"""
+OWN = "  one: {description: Own., card: {chance: 0.5}}\n  two:\n  four: {}\n"
+
+
+def test_included_configurations_are_merged_by_name_and_key(write_yaml: Write, select: Select) -> None:
+    write_yaml("tasks/_base.yaml", BASE)
+    write_yaml("tasks/_last.yaml", LAST)
+    head = QUIZ.partition("configurations:")[0]
+    write_yaml("tasks/quiz.yaml", f"include: [_base.yaml, _last.yaml]\n{head}configurations:\n{OWN}")
+    tasks = {task.card.name: task.card for task in select("quiz").tasks}
+    assert list(tasks) == ["quiz_one", "quiz_two", "quiz_three", "quiz_four"]
+    told = {name: card.config.get("description") for name, card in tasks.items()}
+    assert told == {"quiz_one": "Own.", "quiz_two": "Two.", "quiz_three": "Three.", "quiz_four": None}
+    assert tasks["quiz_one"].num_fewshot == 2
+    assert tasks["quiz_one"].facts["rows"] == {"test": 4} and tasks["quiz_one"].facts["chance"] == 0.5
+    assert tasks["quiz_one"].facts["licence"] == "MIT"
+
+
+def test_a_fault_in_an_included_configuration_names_its_file(write_yaml: Write, select: Select) -> None:
+    write_yaml("tasks/_base.yaml", BASE.replace("num_fewshot: 2", "num_fewshot: x"))
+    head = QUIZ.partition("configurations:")[0]
+    write_yaml("tasks/quiz.yaml", f"include: _base.yaml\n{head}configurations:\n{OWN}")
+    with pytest.raises(TaskFileError, match=r"_base\.yaml:3  num_fewshot"):
+        select("quiz")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from typing import Any
 
@@ -88,23 +87,16 @@ def test_regex_replace_is_a_filter() -> None:
     assert render("{{ a | regex_replace('[0-9]', '#', 1) }}", {"a": "1 and 2"}, "here") == "# and 2"
 
 
-def test_a_column_may_have_a_name_with_spaces() -> None:
-    assert render("{{ column('Tweet text') }}!", {"Tweet text": "Hello"}, "here") == "Hello!"
-    with pytest.raises(DataError, match="Tweet txt"):
-        render("{{ column('Tweet txt') }}", {"Tweet text": "Hello"}, "here")
+def test_literal_reads_a_list_written_as_text() -> None:
+    row = {"problems": "[{'question': \"What's 1?\", 'options': ['a', 'b']}]"}
+    assert render("{{ (problems | literal)[-1].question }}", row, "here") == "What's 1?"
+    assert render("{% for option in (problems | literal)[0].options %}{{ option }}{% endfor %}", row, "here") == "ab"
 
 
-def test_a_column_named_column_hides_the_function() -> None:
-    assert render("{{ column }}", {"column": 3}, "here") == "3"
-
-
-def test_shuffled_is_the_order_of_pythons_generator() -> None:
-    """Random("a").shuffle([1, 2, 3, 4]), by hand; the row itself is left as it is."""
-    row = {"values": [1, 2, 3, 4], "seed": "a"}
-    expected = list(row["values"])
-    random.Random("a").shuffle(expected)
-    assert render("{{ values | shuffled(seed) }}", row, "here") == str(expected)
-    assert row["values"] == [1, 2, 3, 4]
+@pytest.mark.parametrize("text", ["['a'", "open('x')", "[1 for x in y]"])
+def test_literal_reads_nothing_but_literals(text: str) -> None:
+    with pytest.raises(DataError, match="here: template fails on a document.*expected a Python list"):
+        render("{{ a | literal }}", {"a": text}, "here")
 
 
 def test_a_bad_pattern_in_regex_replace_is_the_users_error() -> None:

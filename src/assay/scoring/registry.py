@@ -47,6 +47,7 @@ _METRIC_NAMES = (
     "acc_opencompass",
     "acc_per_char",
     "acc_tokens",
+    "acc_top2",
     "accuracy_amb",
     "accuracy_disamb",
     "amb_bias_score",
@@ -87,7 +88,6 @@ _METRIC_NAMES = (
     "perplexity",
     "position_bias",
     "positions",
-    "r@2",
     "rotation_agreement",
     "rotation_all",
     "rotation_vote",
@@ -105,7 +105,6 @@ _METRIC_NAMES = (
 )
 _OTHER_ATTRIBUTES = {
     "chrf++": "chrf_plus_plus",
-    "r@2": "recall_at_2",
     **dict(zip(DRAW_METRICS, ("pass_at_k", "pass_hat_k", "majority_at_k", "mean_at_k", "g_pass_at_k"), strict=True)),
 }
 

@@ -48,12 +48,6 @@ def _regex_replace(context: Context, text: str, pattern: str, replacement: str, 
     return re.sub(pattern, counted, text, count=count)
 
 
-@pass_context
-def _literal(context: Context, text: str) -> Any:
-    """The value of a Python literal in a column, such as a list written as text."""
-    return literal(text, "filter literal")
-
-
 def _shuffled(values: Iterable[Any], seed: Any) -> list[Any]:
     """A list in an order that depends on the seed only: that of Python's `Random(seed).shuffle`.
 
@@ -66,10 +60,14 @@ def _shuffled(values: Iterable[Any], seed: Any) -> list[Any]:
 
 @pass_context
 def _column(context: Context, name: str) -> Any:
-    """A column whose name is not a name in Jinja, such as one with blanks."""
-    if name not in context:
-        raise UndefinedError(f"{name!r} is undefined")
-    return context[name]
+    """The value of a column whose name is not a Jinja name, such as `Tweet text`."""
+    return context.resolve(name)
+
+
+@pass_context
+def _literal(context: Context, text: str) -> Any:
+    """The value of a Python literal in a column, such as a list written as text."""
+    return literal(text, "filter literal")
 
 
 class _Environment(GuardedEnvironment):
@@ -115,8 +113,8 @@ def make_environment() -> GuardedEnvironment:
     environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_finalized)
     environment.filters["regex_replace"] = _regex_replace
     environment.filters["shuffled"] = _shuffled
-    environment.filters["literal"] = _literal
     environment.globals["column"] = _column
+    environment.filters["literal"] = _literal
     return environment
 
 

@@ -226,8 +226,8 @@ def _of_ranking(name: str, value: Value, description: str) -> MetricDefinition:
 
 mc2 = _of_ranking("mc2", multiple_choice.right_share, "normalised probability of all right choices (TruthfulQA's MC2)")
 mrr = _of_ranking("mrr", multiple_choice.reciprocal_rank, "mean reciprocal rank of the right choice, by log-likelihood")
-recall_at_2 = _of_ranking(
-    "r@2", multiple_choice.among_two, "share of documents with a right choice among the two most likely"
+acc_top2 = _of_ranking(
+    "acc_top2", multiple_choice.among_two, "share of documents with a right choice among the two most likely"
 )
 choice_margin = MetricDefinition(
     "choice_margin",

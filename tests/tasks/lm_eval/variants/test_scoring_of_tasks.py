@@ -62,7 +62,7 @@ def test_all_costs_no_further_request(changed: Callable[..., list[str]], names: 
     assert set(found) == {
         "acc", "acc_norm", "acc_per_char", "acc_bytes", "acc_tokens", "exact_match", "brier_score", "ece",
         "greedy_choice", "choice_mass", "choice_margin", "position_bias", "positions", "ece_adaptive", "log_loss",
-        "auroc", "aurc", "selective_acc@0.8",
+        "auroc", "aurc", "selective_acc@0.8", "acc_top2", "mc2", "mrr",
     }  # fmt: skip
     assert changed(CHOICE, "all", style="letters:rotated") == [
         name for name, shapes in names.metrics.items()

@@ -22,7 +22,7 @@ from assay.tasks.lm_eval.file.yaml_errors import syntax_fault, value_faults
 
 KeyPath = tuple[Any, ...]
 
-# The key of facts, the only mapping whose keys are merged with those of an included file.
+# The keys of facts and of configurations, the only mappings that are merged with those of an included file.
 CARD = "card"
 _CONFIGURATIONS = "configurations"
 
