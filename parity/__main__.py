@@ -1,4 +1,4 @@
-"""The command line: python -m parity requests|scores|chat|library|loading|files|record [options], from the project's root.
+"""The command line, from the project's root: python -m parity COMMAND [options]. See: python -m parity --help.
 
 Exit codes: 0 nothing differs, 1 something does, 2 user error.
 """

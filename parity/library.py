@@ -148,10 +148,15 @@ def _is_immaterial(difference: Difference) -> bool:
     field = difference.field
     if field in _IMMATERIAL or field in _NAMES or field.endswith(": target"):
         return True
-    if isinstance(difference.reference, list) != isinstance(difference.ours, list):
-        return True  # lm-eval's code keeps parts of a document's value, of which its aggregation makes the same score
+    if difference.document is not None and isinstance(difference.reference, list) and _is_value(field):
+        return True  # lm-eval's code keeps parts of a document's value, of which its aggregation makes the score
     # Metrics that the library adds change none of lm-eval's.
     return difference.reference == ABSENT or (field == "higher_is_better" and _holds(difference))
+
+
+def _is_value(field: str) -> bool:
+    """Whether a field of a document is the value of a metric, not its answers."""
+    return not field.endswith((": responses", ": filtered")) and not field.startswith(("request", "number of"))
 
 
 def _holds(difference: Difference) -> bool:
@@ -169,8 +174,8 @@ def _status(items: Sequence[Outcome], differences: Sequence[Sequence[Difference]
 
 
 def _failure(item: Outcome) -> str:
-    error = item.our_error if item.status == ONLY_OURS_FAILS else item.reference_error or item.our_error or ""
-    return f"{item.status}: {' '.join(error.split())}"
+    error = item.our_error if item.status == ONLY_OURS_FAILS else item.reference_error or item.our_error
+    return f"{item.status}: {' '.join((error or '').split())}"
 
 
 def _shown(difference: Difference) -> str:

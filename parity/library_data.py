@@ -6,12 +6,15 @@ ids and revisions that the shared hub has under another name.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import yaml
+from pyarrow import parquet
 
 from assay.core.protocols import Task
 from assay.data.local_copy import DEFAULT, config_folder_name
@@ -29,12 +32,16 @@ HELD_AS = {
 }
 
 
+# Id in the library → the id in lm-eval, where the shared hub has neither.
+_THEIRS = {"lighteval/logiqa_harness": "EleutherAI/logiqa"}
+
+
 def prepare_data(tasks: Sequence[Task], shared: Path, folder: Path) -> tuple[Path, Path]:
     """Fills both folders; returns the one of the hub and the one for `--data`."""
     held, hub, data = shared / "data" / "hub", folder / "hub", folder / "data"
-    for made in (hub, data):
-        shutil.rmtree(made, ignore_errors=True)
-        made.mkdir(parents=True)
+    for emptied in (hub, data):
+        shutil.rmtree(emptied, ignore_errors=True)
+        emptied.mkdir(parents=True)
     for dataset in sorted(held.glob("*/*")):
         _link(dataset, hub / dataset.relative_to(held))
     for task in tasks:
@@ -43,13 +50,21 @@ def prepare_data(tasks: Sequence[Task], shared: Path, folder: Path) -> tuple[Pat
             continue
         config = task.card.config.get("dataset_name")
         source = held / HELD_AS.get(path, path)
-        if source.is_dir():
+        if (
+            source.is_dir()
+            and config is not None
+            and not (source / config).is_dir()
+            and (ROWS / path / config).is_dir()
+        ):
+            _add_config(source, ROWS / path / config, hub / path)
+        elif source.is_dir():
             _link(source, hub / path)
             _link_config(source, data / path, config, options)
         elif (ROWS / path).is_dir():
-            _add_rows(ROWS / path, hub / path, config)
-    for dataset in {path.parent.parent for path in hub.glob("*/*/*/*.jsonl") if not path.parent.parent.is_symlink()}:
-        _describe(dataset)
+            for name in (path, *filter(None, [_THEIRS.get(path)])):
+                _add_rows(ROWS / path, hub / name, config)
+    for made in {path.parent.parent for path in hub.glob("*/*/*/*.jsonl") if not path.parent.parent.is_symlink()}:
+        _describe(made)
     return hub, data
 
 
@@ -69,6 +84,25 @@ def _link_config(source: Path, target: Path, config: str | None, options: Mappin
                 _link(folder, target / folder.name)
 
 
+def _add_config(source: Path, rows: Path, target: Path) -> None:
+    """Miniature rows of a configuration that a held dataset lacks, beside the others."""
+    if target.is_symlink():
+        target.unlink()
+        for file in [path for path in source.rglob("*") if path.is_file() and path.name != "README.md"]:
+            own = target / file.relative_to(source)
+            own.parent.mkdir(parents=True, exist_ok=True)
+            own.symlink_to(file.resolve())
+        shutil.copy(source / "README.md", target / "README.md")
+    for path in rows.iterdir():  # in the format of the others, since `datasets` reads a repository by one reader
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        (target / rows.name).mkdir(exist_ok=True)
+        parquet.write_table(pyarrow.Table.from_pylist(lines), target / rows.name / f"{path.stem}.parquet")
+    _, header, text = (target / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    described = yaml.safe_load(header)
+    described["configs"] = [*described["configs"], _config(target / rows.name)]
+    (target / "README.md").write_text(f"---\n{yaml.safe_dump(described)}---\n{text}", encoding="utf-8")
+
+
 def _add_rows(source: Path, target: Path, config: str | None) -> None:
     for folder in source.iterdir():
         own = target / ((config or DEFAULT) if folder.name == _ANY else folder.name)
@@ -78,16 +112,17 @@ def _add_rows(source: Path, target: Path, config: str | None) -> None:
 
 def _describe(dataset: Path) -> None:
     """The header by which the hub and `datasets` find the files of each configuration."""
-    configs = [
-        {
-            "config_name": folder.name,
-            "data_files": [
-                {"split": path.name.partition(".")[0], "path": f"{folder.name}/{path.name}"}
-                for path in sorted(folder.glob("*.jsonl"))
-            ],
-        }
-        for folder in sorted(dataset.iterdir())
-        if folder.is_dir()
-    ]
+    if (dataset / "README.md").is_file():
+        return
+    configs = [_config(folder) for folder in sorted(dataset.iterdir()) if folder.is_dir()]
     text = yaml.safe_dump({"configs": configs}, sort_keys=False)
     (dataset / "README.md").write_text(f"---\n{text}---\nMiniature rows.\n", encoding="utf-8")
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """A configuration's entry in the header."""
+    files = [
+        {"split": path.name.partition(".")[0], "path": f"{folder.name}/{path.name}"}
+        for path in sorted(folder.iterdir())
+    ]
+    return {"config_name": folder.name, "data_files": files}

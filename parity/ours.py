@@ -137,6 +137,7 @@ class Requests:
         self._renderer = Renderer(job.model)
 
     def record(self, name: str, case: Case) -> dict[str, Any]:
+        name = self._job.our_name(name)
         spec = make_spec("none", [name], **settings_of(self._job, case))
         task = self._task(name, spec)
         # Made only if needed: task code may keep state of earlier calls.
@@ -161,7 +162,7 @@ def run(job: Job, writer: RecordWriter, maker: Any) -> Iterator[str]:
         for case in cases:
             started = time.monotonic()
             try:
-                found = maker.record(job.our_name(name), case)
+                found = maker.record(name, case)
             except Exception as error:  # any failure of a task is a finding; the others go on
                 found = {"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
             writer.write({"task": name, "case": case.name, "seconds": time.monotonic() - started, **found})

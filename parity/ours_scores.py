@@ -64,9 +64,11 @@ class Scores:
         self._model = open_model("hf", arguments, ModelSettings("1", "cpu")) if job.model else None
 
     def record(self, name: str, case: Case) -> dict[str, Any]:
+        own = self._job.our_name(name)
         if self._model is None:
             model = scripted_model(self._following.wait_for((name, case.name), "answers"))
-            return scores_of(name, case, self._job, model)
+            return scores_of(own, case, self._job, model)
+        name = own
         changes = self._changes(name, case)
         more = {"gen_kwargs": changes} if changes else {}
         return scores_of(name, case, self._job, self._model, **more)

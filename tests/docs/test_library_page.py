@@ -27,12 +27,13 @@ def run(commands: str, folder: Path) -> str:
 
 
 def test_the_commands_run(tmp_path: Path) -> None:
-    first, example = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    first, example, contract = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     assert "57 tasks: Choose the letter" in run(first, tmp_path)
     out = run(example, tmp_path)
     assert "1 file, 2 tasks, 2 groups: no faults" in out
     assert "quiz: The small quiz" in out and "rows       test 3" in out
     assert "quiz_nature" in out and "quiz_animals@letters" in out
+    assert "0 faults" in run(contract, tmp_path)
 
 
 def test_every_key_is_explained() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from assay.core.protocols import Task
 from assay.data.local_copy import DEFAULT, config_folder_name
+from assay.data.sources import FILE_BUILDERS
 from assay.options.specification import make_spec
 from assay.run.resolve import open_catalog, select_for_run
 from assay.tasks.catalog import LIBRARY
@@ -30,7 +31,15 @@ def tasks_of(family: str) -> list[Task]:
     """Every task that the files of a family define. No data is read."""
     entries = open_catalog(()).entries.values()
     names = [entry.name for entry in entries if entry.kind == "task" and _is_in(entry.path, family)]
-    return list(select_for_run(make_spec("none", names), names).tasks) if names else []
+    tasks = select_for_run(make_spec("none", names), names).tasks if names else ()
+    return [task for task in tasks if not _needs_own_files(task)]
+
+
+def _needs_own_files(task: Task) -> bool:
+    """Whether users fetch the files of a dataset themselves, by a form: there is no id to serve them under."""
+    config: Any = task.card.config
+    is_local = config["dataset_path"] in FILE_BUILDERS
+    return is_local and not any(_addresses(config.get("dataset_kwargs") or {}))
 
 
 def _is_in(path: Path | None, family: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from assay.api import evaluate, evaluate_matrix, load_run, rescore
+from assay import evaluate, evaluate_matrix, load_run, rescore
 from assay.core.requests import Request
 from assay.core.responses import Failure, Logprob
 from assay.core.results import RunResult

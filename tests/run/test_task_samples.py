@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from assay.api import evaluate, load_run, rescore
+from assay import evaluate, load_run, rescore
 from assay.core.errors import UserError
 from assay.core.results import RunResult
 

@@ -27,7 +27,7 @@ from assay.scoring.document_scorer import DocumentScorer, document_scorer
 from assay.store.store import open_store
 from assay.tasks.head_requests import HeadTask
 from assay.tasks.selection import Selection
-from assay.testing.benchmark_metrics import best_value, is_best, is_registered
+from assay.testing.benchmark_metrics import best_value, is_best, is_builtin
 from assay.testing.benchmark_values import FindingList
 from assay.testing.oracles import (
     NONSENSE,
@@ -325,8 +325,8 @@ def _chosen(task: AskedTask) -> list[AskedDocument]:
 
 
 def _best(task: AskedTask, metric: MetricResult) -> float | None:
-    """The best value; of values that a task's own scoring gives, only that of the primary metric is known."""
-    if not is_registered(metric.metric) and metric.metric != task.primary:
+    """The best value; of plugins' metrics and a task's own scoring, only that of the primary metric is known."""
+    if not is_builtin(metric.metric) and metric.metric != task.primary:
         return None
     return best_value(metric.metric, metric.higher_is_better)
 

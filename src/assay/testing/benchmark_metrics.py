@@ -31,9 +31,9 @@ def best_value(metric: str, higher_is_better: bool | None) -> float | None:
     return 1.0 if higher_is_better else 0.0
 
 
-def is_registered(metric: str) -> bool:
-    """Whether the metric has a definition; others are values of a task's own scoring."""
-    return metric in METRICS
+def is_builtin(metric: str) -> bool:
+    """Whether the metric is Assay's own; others may measure something else than how right an answer is."""
+    return family_of(metric) in METRICS.table
 
 
 def is_best(value: float, best: float) -> bool:
@@ -54,7 +54,7 @@ def _single(name: str, value: Any) -> float | None:
         is_pair = len(value) == 2 and any(isinstance(part, (str, list)) for part in value)
         return float(_pair_is_equal(*value)) if is_pair else None
     if isinstance(value, (bool, int, float)):
-        higher = metric_definition(name).higher_is_better if is_registered(name) else True
+        higher = metric_definition(name).higher_is_better if name in METRICS else True
         best = best_value(name, higher)
         if best is None or math.isnan(value):
             return None

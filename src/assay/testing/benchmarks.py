@@ -150,11 +150,14 @@ class _Contract:
         for style in _styles_for(question):
             label = f"{task.card.name}@{style}"
             try:
-                (found,) = self.select(f"{name}@{style}")
-                asked = self.asked(found, label)
+                # A file may define several tasks.
+                found = [item for item in self.select(f"{name}@{style}") if item.card.name == label]
+                asked = self.asked(found[0], label) if found else None
             except UserError as error:
                 asked = AskedTask(task, label, (), FindingList(label, 0, self.allowances(task)))
                 asked.findings.add("builds", str(error))
+            if asked is None:
+                continue
             if not states_format and any(finding.check == "builds" for finding in asked.findings.found):
                 reason = asked.findings.found[0].message
                 checked[label] = CheckedTask(label, 0, frozenset(), (), f"the format is inferred: {reason}")
