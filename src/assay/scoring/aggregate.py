@@ -20,6 +20,7 @@ from assay.scoring.metrics.task_functions import custom_aggregation
 from assay.scoring.metrics.value_types import Unreadable
 from assay.scoring.problems import missing_members, problem_of
 from assay.scoring.registry import METRICS, metric_definition
+from assay.scoring.scorers.row_values import BY
 from assay.scoring.task_code import task_code_error
 from assay.stats.means import empty_estimate
 from assay.stats.pooled import group_estimate, lm_eval_group_stderr
@@ -63,9 +64,9 @@ def aggregate_task(
 
 
 def _may_give_others(spec: MetricSpec) -> bool:
-    """Whether a metric may return values under other names: task code, `evaluate`, and few built-in ones."""
+    """Whether a metric may return values under other names: by category, task code, `evaluate`, few built-in ones."""
     is_foreign = spec.function is not None or spec.is_external or spec.name not in METRICS
-    return is_foreign or metric_definition(spec.name).gives_many
+    return is_foreign or spec.options.get(BY) is not None or metric_definition(spec.name).gives_many
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from assay.scoring.provenance import (
 )
 from assay.scoring.registry import FILTERS, METRICS, SCORERS, View, make_filter, metric_definition
 from assay.scoring.scorers.generated_answer import text_pair
+from assay.scoring.scorers.row_values import BY, category_rule
 from assay.scoring.task_code import (
     ProcessFunction,
     as_lm_eval,
@@ -136,12 +137,14 @@ class _BoundMetric:
     Attributes:
         is_task_code: whether it is a function of the task or of the package `evaluate`, which may raise anything.
         may_give_many: whether it may return several values, by name.
+        reads_document: whether its value function also takes the document.
     """
 
     spec: MetricSpec
     value: Value
     is_task_code: bool = False
     may_give_many: bool = False
+    reads_document: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,7 @@ class DocumentScorer:
         bound_metrics: each metric with its value function; empty if the task has its own scoring.
         pipelines: the filter chains.
         process: the task's own scoring, if any.
-        may_give_many: whether a metric may return several values for a document.
+        has_plain_metrics: whether every metric returns one value and needs only the view of a document.
         draw_metrics: metrics that use all draws of a question.
     """
 
@@ -180,7 +183,7 @@ class DocumentScorer:
     bound_metrics: tuple[_BoundMetric, ...]
     pipelines: tuple[_Pipeline, ...]
     process: ProcessFunction | None = None
-    may_give_many: bool = False
+    has_plain_metrics: bool = True
     draw_metrics: tuple[_DrawMetrics, ...] = ()
 
     def score(self, document: Document, instance: Instance, outputs: Sequence[Output]) -> list[Sample]:
@@ -313,7 +316,7 @@ class DocumentScorer:
         if pipeline.has_task_code and self.shape != _GENERATED:
             filtered = list(to_logprobs(filtered, f"{self.where}, filter {pipeline.name}, document {document.id}"))
         view = self.view(pipeline.comparable_instance(instance), filtered)
-        if not self.may_give_many:  # the common case, once per document: fast path
+        if self.has_plain_metrics:  # the common case, once per document: fast path
             return {
                 bound_metric.spec.name: bound_metric.value(view, bound_metric.spec.options)
                 for bound_metric in self.bound_metrics
@@ -338,6 +341,8 @@ class DocumentScorer:
             raise task_code_error(where, f"scoring its output, {_short(filtered)},", error) from error
 
     def _call_metric(self, bound_metric: _BoundMetric, view: Any, document: Document) -> Any:
+        if bound_metric.reads_document:
+            return bound_metric.value(view, bound_metric.spec.options, document)
         if not bound_metric.is_task_code:
             return bound_metric.value(view, bound_metric.spec.options)
         try:
@@ -402,7 +407,7 @@ def document_scorer(scoring: Scoring, where: str) -> DocumentScorer:
         bound_metrics = tuple(_bind_metric(spec, scoring.scorer, where) for spec in specs if not _is_draw_metric(spec))
     pipelines = tuple(_pipeline(spec, where) for spec in scoring.pipelines)
     view: View = SCORERS.get(scoring.scorer, where)
-    gives_many = any(bound_metric.may_give_many for bound_metric in bound_metrics)
+    is_plain = not any(metric.may_give_many or metric.reads_document for metric in bound_metrics)
     draw_metrics = _draw_metrics(scoring, specs, where)
     return DocumentScorer(
         where=where,
@@ -411,7 +416,7 @@ def document_scorer(scoring: Scoring, where: str) -> DocumentScorer:
         bound_metrics=bound_metrics,
         pipelines=pipelines,
         process=scoring.process,
-        may_give_many=gives_many,
+        has_plain_metrics=is_plain,
         draw_metrics=draw_metrics,
     )
 
@@ -455,7 +460,24 @@ def _bind_metric(spec: MetricSpec, shape: str, where: str) -> _BoundMetric:
     if shape not in definition.values:
         fits = ", ".join(definition.values) or "a task with process_results"
         raise UserError(Fault(where, f'metric "{spec.name}" cannot score {shape}', fits, "See: assay ls metrics"))
-    return _BoundMetric(spec, definition.values[shape], may_give_many=definition.gives_many)
+    bound = _BoundMetric(
+        spec, definition.values[shape], may_give_many=definition.gives_many, reads_document=definition.reads_document
+    )
+    return bound if spec.options.get(BY) is None else _by_category(bound, where)
+
+
+def _by_category(metric: _BoundMetric, where: str) -> _BoundMetric:
+    """The same metric, also reported for each category of the rows: acc with `by: gender` also as acc_male, …"""
+    rule = category_rule(metric.spec, where)
+
+    def value(view: Any, options: Mapping[str, Any], document: Document) -> dict[str, Any]:
+        more = (document,) if metric.reads_document else ()
+        found = metric.value(view, options, *more)
+        values = found if metric.may_give_many else {metric.spec.name: found}
+        category = rule(document)
+        return {**values, **{f"{name}_{category}": value for name, value in values.items()}}
+
+    return replace(metric, value=value, may_give_many=True, reads_document=True)
 
 
 def _check_aggregation(spec: MetricSpec, where: str) -> None:

@@ -21,8 +21,18 @@ _KEYS = ("metric_list", "filter_list")
 _SHAPES = {"metric_list": "[{metric: acc}]", "filter_list": "[{name: …, filter: [{function: …}]}]"}
 # Every metric for a task's output type that needs neither further requests nor anything specific to the task.
 ALL = "all"
+_OF_BENCHMARKS = (
+    *("group_em", "group_f1", "entity_em", "entity_f1", "pct_stereotype", "likelihood_diff", "pearson", "spearman"),
+    *("accuracy_amb", "accuracy_disamb", "amb_bias_score", "disamb_bias_score"),
+)
 _NEEDS_MORE = frozenset(
-    (*NULL_PROMPTS, *WHOLE_PROMPT_METRICS, "bypass", "likelihood", "acc_all", "f1", "mcc", "cohen_kappa", *DRAW_METRICS)
+    (
+        *NULL_PROMPTS,
+        *WHOLE_PROMPT_METRICS,
+        *("bypass", "likelihood", "acc_all", "f1", "macro_f1", "mcc", "cohen_kappa"),
+        *_OF_BENCHMARKS,
+        *DRAW_METRICS,
+    )
 )
 
 

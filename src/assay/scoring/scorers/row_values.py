@@ -1,0 +1,48 @@
+"""Columns of a document that metrics read: which group a row belongs to, which category it is counted under."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from assay.core.documents import Document
+from assay.core.errors import DataError, Fault, UserError, did_you_mean
+from assay.core.specs import MetricSpec
+
+# The option of a metric that also reports it for each category of the rows.
+BY = "by"
+
+
+def row_value(document: Document, column: str) -> Any:
+    """The value of a column; a dot reads a key of a nested one, as in `idx.question`."""
+    value: Any = document.fields
+    for name in [column] if column in document.fields else str(column).split("."):
+        if not isinstance(value, Mapping) or name not in value:
+            where = f"task {document.task}, document {document.id}, metric_list"
+            known = list(value) if isinstance(value, Mapping) else []
+            raise DataError(
+                Fault(where, f'no column "{column}"{did_you_mean(name, known)}', "one of: " + ", ".join(known))
+            )
+        value = value[name]
+    return value
+
+
+def category_rule(spec: MetricSpec, where: str) -> Callable[[Document], str]:
+    """Reader of a row's category, as a part of a metric's name: without white space and commas.
+
+    The option `by` is a column, or `{column: …, names: […]}` if the column holds the indices of categories.
+    """
+    given = spec.options[BY]
+    rule = given if isinstance(given, Mapping) else {"column": given}
+    column, names = rule.get("column"), rule.get("names") or ()
+    if not isinstance(column, str) or not isinstance(names, (list, tuple)) or set(rule) - {"column", "names"}:
+        expected = "a column, or {column: …, names: [the category of each index]}"
+        raise UserError(Fault(f'{where}, metric "{spec.name}"', f"by is {given!r}", expected))
+
+    def category(document: Document) -> str:
+        value = row_value(document, column)
+        is_index = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(names)
+        return re.sub(r"[\s,]+", "_", str(names[value] if is_index else value).strip())
+
+    return category
