@@ -78,13 +78,16 @@ _METRIC_NAMES = (
     "likelihood_diff",
     "log_loss",
     "macro_f1",
+    "mc2",
     "mcc",
+    "mrr",
     "nats_per_token",
     "pct_stereotype",
     "pearson",
     "perplexity",
     "position_bias",
     "positions",
+    "r@2",
     "rotation_agreement",
     "rotation_all",
     "rotation_vote",
@@ -102,6 +105,7 @@ _METRIC_NAMES = (
 )
 _OTHER_ATTRIBUTES = {
     "chrf++": "chrf_plus_plus",
+    "r@2": "recall_at_2",
     **dict(zip(DRAW_METRICS, ("pass_at_k", "pass_hat_k", "majority_at_k", "mean_at_k", "g_pass_at_k"), strict=True)),
 }
 

@@ -218,6 +218,17 @@ rotation_vote = MetricDefinition(
     "accuracy of the majority prediction over orders of the choices",
     span=_SHARE,
 )
+
+
+def _of_ranking(name: str, value: Value, description: str) -> MetricDefinition:
+    return MetricDefinition(name, "mean", True, {_CHOICE: value, _SCORES: value}, description, span=_SHARE)
+
+
+mc2 = _of_ranking("mc2", multiple_choice.right_share, "normalised probability of all right choices (TruthfulQA's MC2)")
+mrr = _of_ranking("mrr", multiple_choice.reciprocal_rank, "mean reciprocal rank of the right choice, by log-likelihood")
+recall_at_2 = _of_ranking(
+    "r@2", multiple_choice.among_two, "share of documents with a right choice among the two most likely"
+)
 choice_margin = MetricDefinition(
     "choice_margin",
     "mean_of_known",

@@ -26,6 +26,7 @@ from assay.tasks.lm_eval.build.fewshot_sampler import listed_notice, sampler_of,
 from assay.tasks.lm_eval.build.fields import called
 from assay.tasks.lm_eval.build.generation_settings import GenerationSettings, effective_settings, generation_settings
 from assay.tasks.lm_eval.build.instances import InstanceBuilder, listed_order
+from assay.tasks.lm_eval.build.kept_rows import kept_rows
 from assay.tasks.lm_eval.build.questions import question_reader
 from assay.tasks.lm_eval.build.random_state import seeded
 from assay.tasks.lm_eval.build.training_examples import head_example, language_model_example, separate_skipped
@@ -301,6 +302,8 @@ class LmEvalTask:
             else:
                 named = called(process, self.definition.file.where("process_docs"))
                 rows = processed_rows(self._source, split, named, where, may_cache=not self.definition.may_draw)
+            if self.definition.kept:
+                rows = kept_rows(rows, self.definition.kept, self.definition.file.where("keep_docs"))
             self._read_splits[split, process] = rows
         return self._read_splits[split, process]
 

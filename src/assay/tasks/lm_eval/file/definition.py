@@ -82,6 +82,7 @@ class TaskDefinition:
         fewshot_count: the file's own number of examples; None if it has none.
         generation: the file's generation settings, in lm-eval's names; None if it has none.
         process: task code that processes the documents of a split.
+        kept: column → values of the documents that are kept, in every split; None for all.
         custom_dataset: task code that returns the whole dataset.
         metadata: the file's free metadata, which is passed to `custom_dataset`.
         may_draw: whether its code may draw random numbers.
@@ -123,6 +124,7 @@ class TaskDefinition:
     skip_reason: Callable[[Mapping[str, Any]], str | None] | None = None
     windows: Windows = LONGEST_WINDOWS
     example_limit: int | None = None
+    kept: Mapping[str, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -188,6 +190,7 @@ def define(file: TaskFile, bound: Mapping[str, Any] | None = None, may_draw: boo
         may_draw=may_draw,
         format=stated_format(data),
         windows=_windows(data),
+        kept=data.get("keep_docs"),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from assay.core.errors import Fault, did_you_mean
 from assay.core.metric_names import family_of, name_faults
 from assay.tasks.fewshot import SAMPLERS
+from assay.tasks.lm_eval.build.kept_rows import accepted_values
 from assay.tasks.lm_eval.file.card import card_faults
 from assay.tasks.lm_eval.file.configurations import CONFIGURATIONS, KEYS, stray_faults
 from assay.tasks.lm_eval.file.format_key import (
@@ -79,6 +80,20 @@ class KnownNames:
     filters: frozenset[str]
 
 
+def _are_conditions(value: Any) -> bool:
+    """Columns, each with an accepted value or a list of them."""
+    scalars = (str, int, float, bool)
+    return (
+        isinstance(value, dict)
+        and bool(value)
+        and all(isinstance(column, str) for column in value)
+        and all(isinstance(item, scalars) for given in value.values() for item in accepted_values(given))
+        and all(accepted_values(given) for given in value.values())
+    )
+
+
+_KEPT = KeySchema("a mapping from column to the accepted value, or a list of them", _are_conditions)
+
 TASK_KEYS: dict[str, KeySchema] = {
     "task": TEXT,
     "task_alias": TEXT,
@@ -90,6 +105,7 @@ TASK_KEYS: dict[str, KeySchema] = {
     "validation_split": TEXT,
     "test_split": TEXT,
     "fewshot_split": TEXT,
+    "keep_docs": _KEPT,
     "doc_to_text": DOC_TEXT,
     "doc_to_target": DOC_TARGET,
     "doc_to_choice": DOC_CHOICE,

@@ -408,10 +408,49 @@ def _merge(
     new_places: dict[KeyPath, SourceLocation],
 ) -> None:
     """Adds top-level keys; the locations of a replaced key are removed."""
-    data.update(new)
-    for keys in [keys for keys in places if keys[0] in new]:
+    kept = _kept_entries(data, new)
+    merged = merged_keys(data, new)
+    data.update(merged)
+    for keys in [keys for keys in places if keys[0] in new and keys[:3] not in kept and keys[:2] not in kept]:
         del places[keys]
     places.update({keys: place for keys, place in new_places.items() if keys[0] in new})
+
+
+# Its entries are merged by name and key, so that several files can share a list of configurations.
+_BY_NAME = "configurations"
+
+
+def merged_keys(data: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Top-level keys of an included file with those of the file itself, which win."""
+    merged = {**data, **new}
+    base, own = data.get(_BY_NAME), new.get(_BY_NAME)
+    if isinstance(base, dict) and isinstance(own, dict):
+        merged[_BY_NAME] = {
+            **base,
+            **own,
+            **{name: _merged_entry(base[name], own[name]) for name in base if name in own},
+        }
+    return merged
+
+
+def _merged_entry(base: Any, own: Any) -> Any:
+    if base is None or own is None:
+        return base if own is None else own
+    return {**base, **own} if isinstance(base, dict) and isinstance(own, dict) else own
+
+
+def _kept_entries(data: Mapping[str, Any], new: Mapping[str, Any]) -> set[KeyPath]:
+    """Key paths of included configurations, or of their keys, that the file itself does not replace."""
+    base, own = data.get(_BY_NAME), new.get(_BY_NAME)
+    if not isinstance(base, dict) or not isinstance(own, dict):
+        return set()
+    kept: set[KeyPath] = {(_BY_NAME,)}
+    for name, entry in base.items():
+        if name not in own or own[name] is None:
+            kept.add((_BY_NAME, name))
+        elif isinstance(entry, dict) and isinstance(own[name], dict):
+            kept |= {(_BY_NAME, name, key) for key in entry if key not in own[name]}
+    return kept
 
 
 class TopLevelKeyReader:
@@ -451,6 +490,6 @@ class TopLevelKeyReader:
             if base not in self._included:
                 self._included[base] = self._merged(base, depth + 1)
             inner, deeper = self._included[base]
-            merged.update(inner)
+            merged = merged_keys(merged, inner)
             files += [base, *deeper]
-        return {**merged, **data}, tuple(files)
+        return merged_keys(merged, data), tuple(files)
