@@ -17,6 +17,7 @@ from jinja2 import StrictUndefined, Template, TemplateSyntaxError, UndefinedErro
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 
+from assay.core.boxed import boxed_content
 from assay.core.errors import DataError, Fault, LimitError, TaskFileError, UserError, did_you_mean
 from assay.guard.jinja_sandbox import GuardedEnvironment
 from assay.guard.regex import check_search_time
@@ -105,6 +106,7 @@ def make_environment() -> GuardedEnvironment:
     """A sandbox for templates, to which a dialect may add filters and names."""
     environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_finalized)
     environment.filters.update(regex_replace=_regex_replace, literal=_literal, shuffled=_shuffled)
+    environment.filters["boxed"] = boxed_content
     return environment
 
 
