@@ -25,14 +25,18 @@ def _of_answer(name: str, value: Value, description: str, *options: str, reads_d
 math_match = _of_answer(
     "math_match",
     worked_answers.math_match,
-    "share of answers between dollar signs equal to the right one in MATH's plain LaTeX; boxed: prefer a box",
+    "share of answers between dollar signs equal to the right one in MATH's plain LaTeX; boxed, solution",
     "boxed",
+    "solution",
+    reads_document=True,
 )
 minerva_match = _of_answer(
     "minerva_match",
     worked_answers.MinervaMatch(),
-    "share of Minerva's final answers with the right spelling or value; original: normalise exactly as the paper",
+    "share of Minerva's final answers with the right spelling or value; original: the paper's rules; solution",
     "original",
+    "solution",
+    reads_document=True,
 )
 math_verify = _of_answer(
     "math_verify",

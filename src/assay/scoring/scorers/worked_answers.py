@@ -1,12 +1,12 @@
 r"""Generated solutions of mathematical problems: the answer in them against the right one.
 
-In: an answer view, whose right answer is the content of the reference solution's box. Out: 1.0 or 0.0, or the mean over
-several draws.
+In: an answer view and the document; the right answer is the task's, or is read from the column that the option `solution`
+names. Out: 1.0 or 0.0, or the mean over several draws.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ from assay.scoring.scorers.generated_answer import AnswerView
 from assay.scoring.scorers.row_values import row_value
 
 
-def math_match(view: AnswerView, options: Mapping[str, Any]) -> float:
+def math_match(view: AnswerView, options: Mapping[str, Any], document: Document) -> float:
     """Whether the answer is the right one in the MATH benchmark's plain spelling.
 
     The answer is what stands between the first and the last dollar sign; with `boxed: true`, the content of the last
@@ -31,7 +31,7 @@ def math_match(view: AnswerView, options: Mapping[str, Any]) -> float:
         box = boxed_content(text) if is_boxed else None
         return is_same_latex(between_dollars(text) if box is None else box, gold)
 
-    return _mean_over_draws(view, is_right)
+    return _mean_over_draws(view.texts, _golds(view, options, document), is_right)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class MinervaMatch:
     package: ClassVar[tuple[str, ...]] = PACKAGES
     extra: ClassVar[str] = EXTRA
 
-    def __call__(self, view: AnswerView, options: Mapping[str, Any]) -> float:
+    def __call__(self, view: AnswerView, options: Mapping[str, Any], document: Document) -> float:
         """By the answers' normalised spelling or value; `original: true` normalises exactly as the paper."""
         is_original = bool(options.get("original", False))
 
@@ -51,7 +51,7 @@ class MinervaMatch:
                 return False
             return is_same_value(found, normalised_answer(gold, is_original))
 
-        return _mean_over_draws(view, is_right)
+        return _mean_over_draws(view.texts, _golds(view, options, document), is_right)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,25 @@ class VerifiedAnswer:
     extra: ClassVar[str] = EXTRA
 
     def __call__(self, view: AnswerView, options: Mapping[str, Any], document: Document) -> float:
-        """The right answer is searched for in the column `solution`, if that option names one, or is the task's own."""
-        column, is_latex = options.get("solution"), bool(options.get("latex", False))
-        solution = None if column is None else str(row_value(document, column))
-        return _mean_over_draws(view, lambda text, gold: is_verified(text, solution or gold, is_latex))
+        """Math-verify itself finds the right answer in the column `solution`; with `latex: true`, in formulas only."""
+        solution, is_latex = _solution(options, document), bool(options.get("latex", False))
+        golds = view.golds if solution is None else (solution,)
+        return _mean_over_draws(view.texts, golds, lambda text, gold: is_verified(text, gold, is_latex))
 
 
-def _mean_over_draws(view: AnswerView, is_right: Callable[[str, str], bool]) -> float:
-    hits = [any(is_right(text, gold) for gold in view.golds) for text in view.texts]
+def _solution(options: Mapping[str, Any], document: Document) -> str | None:
+    """The reference solution in the column that the option `solution` names."""
+    column = options.get("solution")
+    return None if column is None else str(row_value(document, column))
+
+
+def _golds(view: AnswerView, options: Mapping[str, Any], document: Document) -> Sequence[str]:
+    """The content of the reference solution's box, or the task's right answers."""
+    solution = _solution(options, document)
+    box = None if solution is None else boxed_content(solution)
+    return view.golds if box is None else (box,)
+
+
+def _mean_over_draws(texts: Sequence[str], golds: Sequence[str], is_right: Callable[[str, str], bool]) -> float:
+    hits = [any(is_right(text, gold) for gold in golds) for text in texts]
     return sum(hits) / len(hits) if hits else 0.0
