@@ -1,7 +1,7 @@
 """Optional packages that are imported late, checked before any work starts.
 
-Code that needs a package declares it: an attribute `package` (a module name, or several) of a filter, a metric's value
-function, an aggregation or a function; or a `RequiredPackage` for a figure. `missing_packages` lists everything that
+Code that needs a package declares it: an attribute `package` (a module name, or several; `extra` for the extra of Assay
+that installs it) of a filter, a metric's value function, an aggregation or a function; or a `RequiredPackage` for a figure. `missing_packages` lists everything that
 is not installed at once.
 """
 
@@ -43,9 +43,10 @@ def is_installed(module: str) -> bool:
 
 
 def declared_packages(thing: Any, where: str, extra: str = "metrics") -> list[RequiredPackage]:
-    """The packages that a filter, metric, aggregation or function declares."""
+    """The packages that a filter, metric, aggregation or function declares, perhaps with another extra."""
     named = getattr(thing, "package", ())
     names = (named,) if isinstance(named, str) else named
+    extra = str(getattr(thing, "extra", extra))
     is_list = isinstance(names, (list, tuple))
     return [RequiredPackage(name, where, extra) for name in names if isinstance(name, str) and name] if is_list else []
 

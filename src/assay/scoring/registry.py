@@ -106,6 +106,16 @@ _METRIC_NAMES = (
     "token_perplexity",
     "word_perplexity",
 )
+# Defined apart from the others, in `benchmark_metrics`.
+_OF_BENCHMARKS = (
+    *("math_match", "minerva_match", "math_verify", "drop_em", "drop_f1", "coqa_em", "coqa_f1"),
+    *(
+        f"{measure}_{summary}"
+        for measure in ("bleu", "rouge1", "rouge2", "rougeL")
+        for summary in ("max", "acc", "diff")
+    ),
+    *("prompt_level_strict_acc", "inst_level_strict_acc", "prompt_level_loose_acc", "inst_level_loose_acc"),
+)
 _OTHER_ATTRIBUTES = {
     "chrf++": "chrf_plus_plus",
     **dict(zip(DRAW_METRICS, ("pass_at_k", "pass_hat_k", "majority_at_k", "mean_at_k", "g_pass_at_k"), strict=True)),
@@ -127,7 +137,8 @@ METRICS = _Metrics(
     {
         name: f"assay.scoring.metrics.definitions:{_OTHER_ATTRIBUTES.get(name, name)}"
         for name in (*_METRIC_NAMES, *DRAW_METRICS)
-    },
+    }
+    | {name: f"assay.scoring.metrics.benchmark_metrics:{name}" for name in _OF_BENCHMARKS},
     "assay.metrics",
 )
 

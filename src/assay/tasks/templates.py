@@ -19,6 +19,7 @@ from jinja2 import StrictUndefined, Template, TemplateSyntaxError, UndefinedErro
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 
+from assay.core.boxed import boxed_content
 from assay.core.errors import DataError, Fault, LimitError, TaskFileError, UserError, did_you_mean
 from assay.core.requests import Message
 from assay.guard.jinja_sandbox import GuardedEnvironment
@@ -118,6 +119,7 @@ def make_environment() -> GuardedEnvironment:
     environment.filters["shuffled"] = _shuffled
     environment.globals["column"] = _column
     environment.filters["literal"] = _literal
+    environment.filters["boxed"] = boxed_content
     return environment
 
 

@@ -212,6 +212,16 @@ def _clustered_ratio(
     return estimate
 
 
+def _share_of_parts(values: Sequence[Any]) -> Estimate:
+    return means.ratio_estimate(*_columns(values))
+
+
+def _clustered_share_of_parts(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
+    from assay.stats.clustered import clustered_ratio
+
+    return clustered_ratio(*_columns(values), clusters).estimate
+
+
 def _in_bits(nats: Estimate) -> Estimate:
     return means.scaled(nats, 1 / math.log(2))
 
@@ -268,6 +278,9 @@ AGGREGATIONS: dict[str, Aggregation] = {
     "bias_score": _by_bootstrap("bias_score", value_types.number_triples, in_lm_eval=False),
     "group_em": _over_groups(grouped.all_right, value_types.number_pairs),
     "group_f1": _over_groups(grouped.label_f1, value_types.number_triples),
+    "share_of_parts": Aggregation(
+        _share_of_parts, no_stderr, value_types.number_pairs, clustered=_clustered_share_of_parts
+    ),
     "bleu": _over_corpus("bleu"),
     "chrf": _over_corpus("chrf"),
     "chrf++": _over_corpus("chrf++"),

@@ -381,14 +381,20 @@ perplexity = MetricDefinition(
     {_CONTINUATION: text_likelihood.log_probability},
     "exp of the mean negative log-likelihood per document",
 )
-word_perplexity = MetricDefinition(
-    "word_perplexity", "weighted_perplexity", False, {_ROLLING: text_likelihood.per_word}, "perplexity per word"
-)
-byte_perplexity = MetricDefinition(
-    "byte_perplexity", "weighted_perplexity", False, {_ROLLING: text_likelihood.per_byte}, "perplexity per byte"
-)
-bits_per_byte = MetricDefinition(
-    "bits_per_byte", "bits_per_byte", False, {_ROLLING: text_likelihood.per_byte}, "bits per byte (compression rate)"
+
+
+def _per_unit(name: str, aggregation: str, value: Value, description: str) -> MetricDefinition:
+    """A likelihood per word or byte of the text, or of the column that the option `counted` names."""
+    described = f"{description}; counted: the column whose words and bytes count, if not the text's"
+    return MetricDefinition(
+        name, aggregation, False, {_ROLLING: value}, described, frozenset({"counted"}), reads_document=True
+    )
+
+
+word_perplexity = _per_unit("word_perplexity", "weighted_perplexity", text_likelihood.per_word, "perplexity per word")
+byte_perplexity = _per_unit("byte_perplexity", "weighted_perplexity", text_likelihood.per_byte, "perplexity per byte")
+bits_per_byte = _per_unit(
+    "bits_per_byte", "bits_per_byte", text_likelihood.per_byte, "bits per byte (compression rate)"
 )
 token_perplexity = MetricDefinition(
     "token_perplexity", "weighted_perplexity", False, {_ROLLING: text_likelihood.per_token}, "perplexity per token"

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assay.core.documents import Document
 from assay.core.requests import Instance
 from assay.core.responses import Logprob
+from assay.scoring.scorers.row_values import row_value
 from assay.stats.means import perplexity_of
 
 _WHITE_SPACE = re.compile(r"\s+")
@@ -38,9 +40,9 @@ def greedy(view: LikelihoodView, options: Mapping[str, Any]) -> float:
     return float(view.logprob.is_greedy)
 
 
-def per_word(view: LikelihoodView, options: Mapping[str, Any]) -> tuple[float, int]:
+def per_word(view: LikelihoodView, options: Mapping[str, Any], document: Document | None = None) -> tuple[float, int]:
     """(log-likelihood, words). White space at an end counts as an additional empty word, as in lm-eval."""
-    return view.logprob.total, len(_WHITE_SPACE.split(view.text))
+    return view.logprob.total, len(_WHITE_SPACE.split(_counted_text(view, options, document)))
 
 
 def per_token(view: LikelihoodView, options: Mapping[str, Any]) -> tuple[float, int]:
@@ -54,6 +56,12 @@ def token_perplexity(view: LikelihoodView, options: Mapping[str, Any]) -> float:
     return perplexity_of(-view.logprob.total / count) if count else math.nan
 
 
-def per_byte(view: LikelihoodView, options: Mapping[str, Any]) -> tuple[float, int]:
+def per_byte(view: LikelihoodView, options: Mapping[str, Any], document: Document | None = None) -> tuple[float, int]:
     """(log-likelihood, UTF-8 bytes)."""
-    return view.logprob.total, len(view.text.encode("utf-8", "surrogatepass"))
+    return view.logprob.total, len(_counted_text(view, options, document).encode("utf-8", "surrogatepass"))
+
+
+def _counted_text(view: LikelihoodView, options: Mapping[str, Any], document: Document | None) -> str:
+    """The scored text, or the column that the option `counted` names: WikiText's words are those before detokenising."""
+    column = options.get("counted")
+    return view.text if column is None or document is None else str(row_value(document, column))

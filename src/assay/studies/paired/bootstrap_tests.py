@@ -310,4 +310,5 @@ _STATISTICS: dict[str, Callable[[Sequence[Any]], StatisticByCounts]] = {
     "weighted_perplexity": _ratio_perplexity,
     "weighted_nats": _ratio,
     "bits_per_byte": partial(_ratio, scale=1 / math.log(2)),
+    "share_of_parts": partial(_ratio, scale=-1.0),
 }
