@@ -209,8 +209,11 @@ class RunSpec:
     sparing: SubsamplingOptions = field(default_factory=SubsamplingOptions)
 
     def to_json(self) -> dict[str, Any]:
-        """The spec as JSON data."""
-        return asdict(self)
+        """The spec as JSON data; a folder of datasets is in it only if the run has one."""
+        found = asdict(self)
+        if self.options.data is None:
+            del found["options"]["data"]
+        return found
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunSpec:
