@@ -210,9 +210,11 @@ class RunSpec:
     subsampling: SubsamplingOptions = field(default_factory=SubsamplingOptions)
 
     def to_json(self) -> dict[str, Any]:
-        """The spec as JSON data."""
+        """The spec as JSON data; a folder of datasets is in it only if the run has one."""
         data = asdict(self)
         data["sparing"] = data.pop("subsampling")  # the key of records since their first version
+        if self.options.data is None:
+            del data["options"]["data"]
         return data
 
     @classmethod
