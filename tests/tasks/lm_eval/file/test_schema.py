@@ -66,15 +66,15 @@ def test_every_fault_comes_at_once(faults: Callable[[str], list[str]]) -> None:
     assert 'unknown filter "regx" (did you mean "regex"' in found[8] and found[8].endswith("See: assay ls filters")
 
 
-def test_an_unknown_aggregation_is_reported_with_the_known_ones(faults: Callable[[str], list[str]]) -> None:
+def test_an_unknown_aggregation_is_reported_with_near_names(faults: Callable[[str], list[str]]) -> None:
     (found,) = faults(GOOD + "metric_list:\n  - {metric: acc, aggregation: meen}\n")
     assert found.startswith('toy.yaml:10  metric_list[0].aggregation: unknown aggregation "meen" (did you mean "mean"')
-    assert "bits_per_byte, " in found
+    assert found.endswith("expected an aggregation's name, such as mean, f1, perplexity, bleu")
 
 
 def test_a_metric_must_fit_the_output_type(faults: Callable[[str], list[str]]) -> None:
     (found,) = faults(GOOD + "metric_list: [{metric: word_perplexity}]\n")
-    assert '"word_perplexity" is not defined for multiple_choice; expected one of acc, acc_bytes' in found
+    assert '"word_perplexity" is not defined for multiple_choice; expected a metric that is, such as acc' in found
 
 
 @pytest.mark.parametrize(

@@ -365,7 +365,7 @@ def _metric_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
             faults.append(Fault(file.where(*where, "aggregation"), f"is {show(aggregation)}", "an aggregation's name"))
         elif aggregation not in names.aggregations:
             hint = did_you_mean(aggregation, names.aggregations)
-            expected = "an aggregation's name" if hint else "one of " + ", ".join(sorted(names.aggregations))
+            expected = "an aggregation's name, such as mean, f1, perplexity, bleu"
             faults.append(
                 Fault(file.where(*where, "aggregation"), f'unknown aggregation "{aggregation}"{hint}', expected)
             )
