@@ -215,7 +215,7 @@ def _check() -> Command:
         ),
         "format": format_option("text", "json"),
     }
-    about = "Validates task files, without data unless --data is given: all faults at once. With --contract their tasks."
+    about = "Validates task files, without data unless --data is given: all faults at once. With --contract, tasks."
     return Command(about, own)
 
 
