@@ -50,3 +50,20 @@ def test_with_consent_code_runs_and_everything_is_built(cli: Cli, tmp_path: Path
     assert "error: task b: " in done.err and "Run: pip install nonesuch_package" in done.err
     loading = json.loads(cli("check", tmp_path, "--allow_code", "--json").out)["loading"]
     assert [failure["name"] for failure in loading["failures"]] == ["b"]
+
+
+def test_a_sound_benchmark_passes_its_contract(cli: Cli) -> None:
+    done = cli("check", "demo_questions,demo_text", "--contract", "--rows", "5", "--own_only")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.endswith("2 tasks, styles and heads: 0 faults\n")
+
+
+def test_a_fault_of_a_benchmark_is_named_with_code_2(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "d.jsonl").write_text('{"q": "2 + 3 =", "a": "5"}\n{"q": "4 + 3 =", "a": "7"}\n')
+    text = "dataset_path: json\ndataset_kwargs: {data_files: {test: d.jsonl}}\ntest_split: test\n"
+    (tmp_path / "t.yaml").write_text(f"task: t\n{text}doc_to_text: '{{{{q}}}} '\ndoc_to_target: a\n")
+    done = cli("check", tmp_path / "t.yaml", "--contract")
+    assert done.code == 2
+    assert "error: t, document 0: space: the prompt ends with white space: '2 + 3 = ' (2 of 2 documents)" in done.err
+    (task,) = json.loads(cli("check", tmp_path / "t.yaml", "--contract", "--format", "json").out)["tasks"]
+    assert (task["checks"]["space"], task["checks"]["perfect"]) == ("fault", "ok")

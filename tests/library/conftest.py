@@ -78,7 +78,7 @@ class MiniatureRows:
             _copy(base / str(options["data_dir"]), own / config_folder_name(config or DEFAULT, options))
             return
         for folder in base.iterdir() if base.is_dir() else ():
-            _copy(folder, own / ((config or DEFAULT) if folder.name == ANY else folder.name))
+            _copy(folder, own / config_folder_name((config or DEFAULT) if folder.name == ANY else folder.name, options))
 
 
 def _addresses(value: Any) -> Iterator[str]:

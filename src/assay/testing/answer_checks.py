@@ -263,9 +263,9 @@ def _wrong(task: AskedTask, item: AskedDocument) -> Sequence[Output] | None:
     if not right_choices(item.instance):
         return certain_answers(item.instance, NONSENSE, is_right=False)
     index = wrong_choice(item.instance)
-    # Among right choices only there is no wrong one; such a document stays right.
+    # Among right choices only there is no wrong one; then the model would write none of them.
     right = right_choices(item.instance)
-    return answers_for_choices(item.instance, right if index is None else frozenset((index,)), right)
+    return answers_for_choices(item.instance, frozenset() if index is None else frozenset((index,)), right)
 
 
 def _random(task: AskedTask, item: AskedDocument) -> Sequence[Output] | None:
@@ -335,6 +335,8 @@ def _check_chance(task: AskedTask, random: TaskResult | None, wrong: TaskResult 
     """Random answers score the stated chance, and so does the share of right choices."""
     stated = task.card.get("chance")
     counts_hits = family_of(task.primary).startswith(_HITS) and task.has_choices
+    if _chosen(task) and all(wrong_choice(item.instance) is None for item in task.documents):
+        counts_hits, random = False, None  # every choice is right: there is nothing to guess
     is_own_form = not task.head and "@" not in task.name
     if stated is not None and not is_own_form and not counts_hits:
         return  # another style has other metrics
