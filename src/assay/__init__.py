@@ -78,7 +78,7 @@ _PUBLIC = {
     "explain": "assay.api_records",
     "filter": "assay.scoring.decorators",
     "finetune": "assay.api",
-    "get_data": "assay.fetch",
+    "get_data": "assay.api_data",
     "load_run": "assay.api_records",
     "make_spec": "assay.options.specification",
     "metric": "assay.scoring.decorators",
@@ -179,6 +179,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from assay.api import check, evaluate, evaluate_matrix, finetune, plan_run, show_document, study_methods
+    from assay.api_data import get_data
     from assay.api_records import audit, compare, explain, load_run, plot, rescore
     from assay.core.documents import Document
     from assay.core.errors import AssayError, UserError
@@ -201,7 +202,6 @@ if TYPE_CHECKING:
     from assay.core.scores import Denominators, Estimate, MetricResult, Sample
     from assay.core.specs import DetectOptions, FilterSpec, MetricSpec, PipelineSpec, RunSpec, Seeds
     from assay.data.fetched import DataReport
-    from assay.fetch import get_data
     from assay.models.model_decorator import model
     from assay.options.specification import make_spec
     from assay.options.table import Settings

@@ -268,7 +268,7 @@ def test_a_task_of_an_installed_lm_eval_is_found_without_importing_it(
     process: Cli, environment: dict[str, str], tmp_path: Path
 ) -> None:
     words = ["run", "--model", "dummy", "--tasks", "frobnicate"]
-    advice = "For lm-eval's: pip install --no-deps lm-eval, then the same command again"
+    advice = "For lm-eval's own tasks: pip install 'assay-eval[lm-eval-tasks]', then --tasks lm_eval/frobnicate"
     assert advice in process(*words).err
     folder = tmp_path / "site" / "lm_eval" / "tasks" / "frobnicate"
     folder.mkdir(parents=True)
@@ -280,11 +280,12 @@ def test_a_task_of_an_installed_lm_eval_is_found_without_importing_it(
     (folder / "h.jsonl").write_text('{"q": "?", "label": 0}\n')
     done = process(*words)
     assert done.err == (
-        'error: --tasks: unknown task "frobnicate". lm-eval\'s task files have it. '
-        f"Add: --include_path {folder.parent}\n"
+        'error: --tasks: unknown task "frobnicate". The installed lm-eval has it: --tasks lm_eval/frobnicate\n'
     )
-    assert process(*words, "--include_path", folder.parent).code == 0
-    assert 'a similar name (did you mean "frobnicate"?). Add: --include_path' in process(*words[:-1], "frobnicatee").err
+    assert process(*words[:-1], "lm_eval/frobnicate").code == 0
+    assert 'a similar name (did you mean "lm_eval/frobnicate"?)' in process(*words[:-1], "frobnicatee").err
+    assert "lm_eval/frobnicate" in process("ls", "tasks", "lm_eval/frob*").out
+    assert process("ls", "tasks", "frob*").out.endswith("0 tasks\n")
 
 
 def test_models_with_commas_get_a_hint_to_use_spaces(cli: Cli) -> None:

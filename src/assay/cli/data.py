@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from assay.api_data import get_data
 from assay.cli.progress_events import TerminalListener
 from assay.core.errors import Fault, UserError
 from assay.core.specs import DATA_VARIABLE
 from assay.data.fetched import copies_in
-from assay.fetch import get_data
 from assay.options.parser import CommandLine
 from assay.options.specification import data_folder
 from assay.report.data_report import show_copies, show_data_report

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from assay.core.plural import plural
 from assay.options.parser import CommandLine
@@ -12,7 +12,8 @@ from assay.report.safe_names import printable
 from assay.report.task_listing import NARROW, narrow_lines, table_of
 from assay.report.terminal import make_console, show_listing, show_notices
 from assay.run.resolve import open_catalog
-from assay.tasks.catalog import Catalog
+from assay.tasks.catalog_entries import TaskEntry
+from assay.tasks.lm_eval_package import PREFIX, package_catalog, prefixed_entries
 
 
 def main(line: CommandLine) -> int:
@@ -22,13 +23,16 @@ def main(line: CommandLine) -> int:
     def notify(notices: Sequence[str]) -> None:
         show_notices(notices, make_console(stderr=True))
 
-    def opened() -> Catalog:
+    def entries() -> Mapping[str, TaskEntry]:
         catalog = open_catalog(options.include_path or ())
+        wanted = [word for word in options.text or () if word.startswith(PREFIX)]
+        if wanted:
+            return prefixed_entries(package_catalog(catalog.cache_folder, wanted[0]))
         notify(catalog.notices)
-        return catalog
+        return catalog.entries
 
     headings, everything = listing(
-        options.what, Sources(opened, notify, options.store, options.tag, options.output_type)
+        options.what, Sources(entries, notify, options.store, options.tag, options.output_type)
     )
     rows = rows_with(options.text or (), headings, everything)
     if options.format == "json":

@@ -5,9 +5,10 @@ In: what to list, and its sources. Out: headings and rows.
 
 from __future__ import annotations
 
+import fnmatch
 import inspect
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from rich.text import Text
 from assay.report.safe_names import model_name
 from assay.report.task_listing import GROUP_HEADINGS, TASK_HEADINGS, UNSEARCHED, group_rows, task_rows
 from assay.store.run_records import RunRecord
-from assay.tasks.catalog import Catalog
+from assay.tasks.catalog_entries import TaskEntry
 
 Row = tuple[str, ...]
 Listing = tuple[tuple[str, ...], Sequence[Row]]
@@ -29,14 +30,14 @@ class Sources:
     """Sources of a listing.
 
     Attributes:
-        open_catalog: finds all task files; called for tasks, groups and tags only.
+        entries: finds all task files; called for tasks, groups and tags only.
         notify: called with notices about the store.
         store: file of answers and runs; None for the user's own.
         tag: list only tasks with this tag; None for all.
         output_type: list only tasks of this type; None for all.
     """
 
-    open_catalog: Callable[[], Catalog]
+    entries: Callable[[], Mapping[str, TaskEntry]]
     notify: Callable[[Sequence[str]], object]
     store: str | Path | None = None
     tag: str | None = None
@@ -54,15 +55,15 @@ def listing(what: str, sources: Sources) -> Listing:
 
 
 def _tasks(sources: Sources) -> Listing:
-    return TASK_HEADINGS, task_rows(sources.open_catalog(), sources.tag, sources.output_type)
+    return TASK_HEADINGS, task_rows(sources.entries(), sources.tag, sources.output_type)
 
 
 def _groups(sources: Sources) -> Listing:
-    return GROUP_HEADINGS, group_rows(sources.open_catalog())
+    return GROUP_HEADINGS, group_rows(sources.entries())
 
 
 def _tags(sources: Sources) -> Listing:
-    found = [entry for entry in sources.open_catalog().entries.values() if entry.kind == "tag"]
+    found = [entry for entry in sources.entries().values() if entry.kind == "tag"]
     return ("Name", "Members", "File"), sorted((entry.name, ", ".join(entry.members), "") for entry in found)
 
 
@@ -157,10 +158,12 @@ def _task_list(record: RunRecord) -> str:
 
 
 def rows_with(words: Sequence[str], headings: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
-    """The rows that contain every word, in any column; upper and lower case are the same."""
+    """The rows that contain every word, in any column; upper and lower case are the same. A pattern is of a name."""
     places = [place for place, heading in enumerate(headings) if heading not in UNSEARCHED]
+    patterns = [word.lower() for word in words if "*" in word or "?" in word]
+    wanted = [word.lower() for word in words if word.lower() not in patterns]
+    rows = [row for row in rows if all(fnmatch.fnmatchcase(row[0].lower(), pattern) for pattern in patterns)]
     texts = ["\n".join(row[place] for place in places).lower() for row in rows]
-    wanted = [word.lower() for word in words]
     return [row for row, text in zip(rows, texts, strict=True) if all(word in text for word in wanted)]
 
 

@@ -10,7 +10,6 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from assay.core.plural import plural
-from assay.tasks.catalog import Catalog
 from assay.tasks.catalog_entries import TaskEntry
 
 TASK_HEADINGS = (
@@ -29,11 +28,11 @@ _MOST_LANGUAGES = 3
 Row = tuple[str, ...]
 
 
-def task_rows(catalog: Catalog, tag: str | None = None, output_type: str | None = None) -> list[Row]:
+def task_rows(entries: Mapping[str, TaskEntry], tag: str | None = None, output_type: str | None = None) -> list[Row]:
     """A row per task, in the order of families; only those with a tag or of a type, if one is given."""
     found = [
         entry
-        for entry in catalog.entries.values()
+        for entry in entries.values()
         if entry.kind in ("task", "plugin")
         and (tag is None or tag in entry.tags)
         and (output_type is None or output_type == entry.output_type)
@@ -48,13 +47,13 @@ def task_rows(catalog: Catalog, tag: str | None = None, output_type: str | None 
     ]
 
 
-def group_rows(catalog: Catalog) -> list[Row]:
+def group_rows(entries: Mapping[str, TaskEntry]) -> list[Row]:
     """A row per group, in the order of families."""
-    found = [entry for entry in catalog.entries.values() if entry.kind == "group"]
+    found = [entry for entry in entries.values() if entry.kind == "group"]
     return [
         (
             *(entry.name, entry.description, entry.family, entry.primary),
-            *(str(len(_leaves(entry.name, catalog.entries))), ", ".join(entry.languages)),
+            *(str(len(_leaves(entry.name, entries))), ", ".join(entry.languages)),
             *(", ".join(entry.members), entry.file or ""),
         )
         for entry in sorted(found, key=_order)

@@ -49,6 +49,7 @@ from assay.tasks.head_requests import HEAD_KEY, HeadTask, as_head_task, why_no_h
 from assay.tasks.lm_eval.file.python_code import CodeLoader, Consent, Shim, consent
 from assay.tasks.lm_eval.file.schema import KnownNames
 from assay.tasks.lm_eval.variants.scoring_overrides import ALL, changed_scoring
+from assay.tasks.lm_eval_package import PREFIX, package_tasks
 from assay.tasks.profiles.expand import BestOfVariants
 from assay.tasks.selection import Selection, Wanted, select_tasks
 from assay.tasks.text_tasks import KIND, TextTask
@@ -105,7 +106,10 @@ def select_for_run(spec: RunSpec, given: Sequence[Wanted]) -> Selection:
 
 
 def code_loader(spec: RunSpec, given: Sequence[Wanted] = ()) -> CodeLoader:
-    """Imports code of the folders that the user allows: those of `--include_path`, and of task files given by path."""
+    """Imports code of the folders that the user allows: `--include_path`, and those of task files given by path.
+
+    Naming lm-eval's own tasks, `lm_eval/NAME`, counts as giving the path of their folder.
+    """
     if spec.allow_code is False:
         return CodeLoader(Consent(), Shim())
     from assay.lm_eval_shim.module_table import SHIM  # most runs do not need it
@@ -113,6 +117,8 @@ def code_loader(spec: RunSpec, given: Sequence[Wanted] = ()) -> CodeLoader:
     named = [_named_path(item) for item in given or spec.tasks if isinstance(item, str)]
     folders = [path.parent for path in named if path.suffix in (".yaml", ".yml")]
     folders += [path for path in named if path.is_dir()]
+    if any(isinstance(item, str) and item.startswith(PREFIX) for item in given or spec.tasks):
+        folders += filter(None, [package_tasks()])
     own = [Path(folder).expanduser() for folder in spec.include_path]
     return CodeLoader(consent(spec.allow_code, [*own, *folders]), SHIM)
 

@@ -47,20 +47,24 @@ class Catalog:
     Args:
         include_path: the user's folders.
         cache_folder: folder of the cached indexes; None to read everything again.
+        is_extension: whether the folders add to the library and the plugins; otherwise they are everything.
     """
 
-    def __init__(self, include_path: Sequence[str | Path] = (), cache_folder: Path | None = None) -> None:
+    def __init__(
+        self, include_path: Sequence[str | Path] = (), cache_folder: Path | None = None, is_extension: bool = True
+    ) -> None:
         self.cache_folder = cache_folder
+        self.is_extension = is_extension
         self.include_path = tuple(Path(folder).expanduser() for folder in include_path)
 
     @cached_property
     def _index(self) -> _Index:
         index = _Index()
-        for root in (LIBRARY, *self.include_path):
+        for root in (*((LIBRARY,) if self.is_extension else ()), *self.include_path):
             if not root.is_dir():
                 raise UserError(Fault("--include_path", f'no folder "{root}"', "a folder with task files (*.yaml)"))
             _add_root(index, root, self.cache_folder)
-        for name in PLUGINS.plugins:
+        for name in PLUGINS.plugins if self.is_extension else ():
             index.entries.setdefault(name, TaskEntry(name, "plugin"))
         return index
 

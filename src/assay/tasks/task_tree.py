@@ -28,10 +28,11 @@ from assay.tasks.lm_eval.file.groups import (
 )
 from assay.tasks.lm_eval.file.schema import group_faults
 from assay.tasks.lm_eval.file.yaml_reader import TaskFile, read_task_file
+from assay.tasks.lm_eval_package import PREFIX, package_catalog
 from assay.tasks.profiles.parse import named_profile
 from assay.tasks.styles import OWN, Style, find_style, is_style
 from assay.tasks.text_tasks import MARK, open_corpus
-from assay.tasks.unknown_names import empty_folder, unknown_task
+from assay.tasks.unknown_names import empty_folder, unknown_package_task, unknown_task
 
 # An item of the user's list: a name, pattern or path, or a task object.
 Wanted = Union[str, Task]
@@ -149,6 +150,8 @@ class TaskFinder:
         self._read: dict[Hashable, list[Node]] = {}
         self._files: dict[Path, dict[str, TaskFile]] = {}
         self._unknown = count()
+        self._package: TaskFinder | None = None
+        self._prefixed: dict[Node, Node] = {}
 
     def find(self, item: Wanted) -> list[Node]:
         """Nodes of an item of the user's list."""
@@ -169,7 +172,7 @@ class TaskFinder:
             return [node for found in paths for node in _tried(partial(self._in_path, found, wording))]
         if not self._catalog.select(name) and path.is_dir():
             return self._in_folder(path, wording)
-        return self._in_catalog(name, wording)
+        return self._in_package(name, wording) if name.startswith(PREFIX) else self._in_catalog(name, wording)
 
     def _split_wording(self, item: str) -> tuple[str, str | None]:
         """An item and the text after its @: a style, a profile or a prompt; None for an item without one."""
@@ -221,6 +224,16 @@ class TaskFinder:
         if not names:
             raise unknown_task(pattern, self._catalog, self._near_names())
         return [node for name in names for node in _tried(partial(self._entry, name, MemberOverrides(), wording))]
+
+    def _in_package(self, name: str, wording: Wording) -> list[Node]:
+        """Nodes of a name of lm-eval's own tasks, `lm_eval/…`; what is below a group has such a name, too."""
+        if self._package is None:
+            catalog = package_catalog(self._catalog.cache_folder, f"--tasks {name}")
+            self._package = TaskFinder(catalog, self._options)
+        known = self._package._catalog
+        if not known.select(name.removeprefix(PREFIX)):
+            raise unknown_package_task(name, self._package._near_names())
+        return [_prefixed(node, self._prefixed) for node in self._package._in_catalog(name[len(PREFIX) :], wording)]
 
     def _near_names(self) -> list[str]:
         """Candidates for suggestions; empty after the first few unknown names."""
@@ -357,6 +370,44 @@ def _collapsed(nodes: Sequence[Node], member: Member, overrides: MemberOverrides
     renamed = MemberOverrides({"task": member.name}).over(overrides)
     last = [replace(node, overrides=renamed) for node in list(tasks.values())[-1:]]
     return [*(node for node in below if isinstance(node, ErrorNode)), *last]
+
+
+def _prefixed(node: Node, made: dict[Node, Node]) -> Node:
+    """A node of lm-eval's own tasks under the name of the run; the same node for the same one."""
+    if node not in made:
+        if isinstance(node, FileNode):
+            made[node] = _prefixed_task(node)
+        elif isinstance(node, GroupNode):
+            made[node] = _prefixed_group(node, made)
+        else:
+            made[node] = node
+    return made[node]
+
+
+def _prefixed_task(node: FileNode) -> FileNode:
+    changes = node.overrides.data
+    if "task" in changes:
+        overrides = MemberOverrides({**changes, "task": f"{PREFIX}{changes['task']}"}, node.overrides.places)
+        return replace(node, overrides=overrides)
+    return replace(node, file=_renamed(node.file, "task", f"{PREFIX}{node.file.data['task']}"))
+
+
+def _prefixed_group(node: GroupNode, made: dict[Node, Node]) -> GroupNode:
+    group, name = node.definition, PREFIX + node.definition.name
+    is_own = group.file.data.get("group") == group.name
+    definition = replace(
+        group,
+        file=_renamed(group.file, "group", name) if is_own else group.file,
+        name=name,
+        alias=name if group.alias == group.name else group.alias,
+    )
+    members = tuple(_prefixed(member, made) for member in node.members)
+    written = {member: tuple(_prefixed(inner, made) for inner in nodes) for member, nodes in node.written.items()}
+    return replace(node, definition=definition, members=members, written=written)
+
+
+def _renamed(file: TaskFile, key: str, name: str) -> TaskFile:
+    return file.changed({key: name}, {keys: place for keys, place in file.places.items() if keys[0] == key})
 
 
 def _inline_file(group: TaskFile, name: str, overrides: MemberOverrides) -> TaskFile:

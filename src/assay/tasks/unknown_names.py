@@ -6,7 +6,6 @@ Takes the name and the catalog; gives an error with advice that can be pasted.
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 from assay.core.errors import Fault, UnknownName, UserError, did_you_mean, unknown_name
 from assay.tasks.catalog import Catalog
+from assay.tasks.lm_eval_package import INSTALL, PACKAGE, PREFIX, names_code, package_catalog, package_tasks
 from assay.tasks.profiles.parse import profile_names
 from assay.tasks.styles import OWN, STYLES
 
@@ -32,6 +32,8 @@ _LETTERS = ("A", "B", "C", "D", "E")
 # Usual locations of a clone of lm-eval.
 _CLONES = ("lm-evaluation-harness/lm_eval/tasks", "lm_eval/tasks")
 _HEADER_CHARACTERS = 1_000_000
+# Maximum number of matches of a pattern whose files are searched for code.
+_MOST_CHECKED = 20
 
 
 def unknown_task(name: str, catalog: Catalog, near_names: Sequence[str]) -> UnknownName:
@@ -48,16 +50,22 @@ def unknown_task(name: str, catalog: Catalog, near_names: Sequence[str]) -> Unkn
     if name in LISTINGS:
         return UnknownName(Fault(_WHERE, f'"{name}" is not a task', next=f"Run: assay ls {LISTINGS[name]}"))
     near = did_you_mean(name, near_names)
-    if any(mark in name for mark in "*?[/."):
+    if any(mark in name for mark in "/."):
         return unknown_name("task", name, near_names, _WHERE)
-    folder = lm_eval_tasks_folder(catalog.include_path)
-    if folder is None and near:
-        return unknown_name("task", name, near_names, _WHERE)
-    if folder is None:
-        advice = "See: assay ls tasks. For lm-eval's: pip install --no-deps lm-eval, then the same command again"
-    else:
-        advice = _lm_eval_hint(name, folder, catalog.cache_folder, bool(near))
-    return UnknownName(Fault(_WHERE, f'unknown task "{name}"{near}', next=advice))
+    advice = _lm_eval_advice(name, catalog, bool(near))
+    return UnknownName(Fault(_WHERE, f'unknown task "{name}"{near}', next=advice or "See: assay ls tasks"))
+
+
+def unknown_package_task(name: str, near_names: Sequence[str]) -> UnknownName:
+    """The error for a name `lm_eval/…` that the installed lm-eval does not have.
+
+    Args:
+        name: the name, with its prefix.
+        near_names: lm-eval's own names.
+    """
+    near = did_you_mean(name, [PREFIX + other for other in near_names])
+    found = f'the installed lm-eval has no task "{name.removeprefix(PREFIX)}"{near}'
+    return UnknownName(Fault(f"{_WHERE} {name}", found, next=f"See: assay ls tasks {PREFIX}"))
 
 
 def unknown_wording(task: str, text: str, prompts: Sequence[str] = (), where: str = _WHERE) -> UserError:
@@ -78,19 +86,43 @@ def unknown_wording(task: str, text: str, prompts: Sequence[str] = (), where: st
     return UserError(Fault(where, found, expected, advice))
 
 
-def _lm_eval_hint(name: str, folder: Path, cache_folder: Path | None, is_near: bool) -> str:
-    """Whether lm-eval's task files have a name, and how to add them."""
-    theirs = _lm_eval_names(folder, cache_folder)
+def _lm_eval_advice(name: str, catalog: Catalog, is_near: bool) -> str:
+    """Whether lm-eval has a name, and how to use it; empty if there is nothing to say."""
+    folder = package_tasks()
+    if folder is not None and not _is_known(folder, catalog.include_path):
+        return _package_advice(name, package_catalog(catalog.cache_folder, name), is_near)
+    clone = lm_eval_clone(catalog.include_path) if folder is None else None
+    if clone is not None:
+        return _clone_advice(name, clone, catalog.cache_folder, is_near)
+    if is_near or folder is not None or any(mark in name for mark in "*?["):
+        return ""
+    return f"See: assay ls tasks. For lm-eval's own tasks: {INSTALL}, then --tasks {PREFIX}{name}"
+
+
+def _package_advice(name: str, theirs: Catalog, is_near: bool) -> str:
+    """Advice on a name that the installed lm-eval may have."""
+    found = theirs.select(name)
+    if found:
+        has_code = any(names_code(item, theirs) for item in found[:_MOST_CHECKED])
+        trust = f" --trust_package {PACKAGE}, because its file names Python code" if has_code else ""
+        return f"The installed lm-eval has it: --tasks {shlex.quote(PREFIX + name)}{trust}"
+    near = "" if is_near else did_you_mean(name, [PREFIX + other for other in theirs.entries])
+    return f"The installed lm-eval has a similar name{near}" if near else ""
+
+
+def _clone_advice(name: str, folder: Path, cache_folder: Path | None, is_near: bool) -> str:
+    """Advice on a name that a clone of lm-eval may have."""
+    theirs = _clone_catalog(folder, cache_folder)
     add = f"Add: --include_path {shlex.quote(str(folder))}"
-    if name in theirs:
+    if theirs.select(name):
         return f"lm-eval's task files have it. {add}"
-    near = "" if is_near else did_you_mean(name, theirs)
-    return f"lm-eval's task files have a similar name{near}. {add}" if near else "See: assay ls tasks"
+    near = "" if is_near else did_you_mean(name, theirs.entries)
+    return f"lm-eval's task files have a similar name{near}. {add}" if near else ""
 
 
 @lru_cache(maxsize=1)
-def _lm_eval_names(folder: Path, cache_folder: Path | None) -> frozenset[str]:
-    return frozenset(Catalog([folder], cache_folder).entries)
+def _clone_catalog(folder: Path, cache_folder: Path | None) -> Catalog:
+    return Catalog([folder], cache_folder, is_extension=False)
 
 
 def empty_folder(folder: Path) -> UnknownName:
@@ -105,17 +137,15 @@ def empty_folder(folder: Path) -> UnknownName:
     return UnknownName(Fault(_WHERE, found, expected, "" if deeper is None else f"{advice} {place}"))
 
 
-def lm_eval_tasks_folder(known: Sequence[Path]) -> Path | None:
-    """The task folder of an installed or cloned lm-eval, unless it is already known; lm-eval is not imported."""
-    try:
-        spec = importlib.util.find_spec("lm_eval")
-    except (ImportError, ValueError):
-        spec = None
-    installed = [Path(place) / "tasks" for place in (spec.submodule_search_locations or ())] if spec else []
-    clones = [root / clone for root in (Path.cwd(), Path.home()) for clone in _CLONES]
-    found = next((folder for folder in (*installed, *clones) if folder.is_dir()), None)
-    is_known = found is not None and any(folder.resolve() == found.resolve() for folder in known if folder.exists())
-    return None if is_known else found
+def lm_eval_clone(known: Sequence[Path]) -> Path | None:
+    """The task folder of a clone of lm-eval in a usual place, unless it is already known."""
+    clones = (root / clone for root in (Path.cwd(), Path.home()) for clone in _CLONES)
+    found = next((folder for folder in clones if folder.is_dir()), None)
+    return None if found is None or _is_known(found, known) else found
+
+
+def _is_known(folder: Path, known: Sequence[Path]) -> bool:
+    return any(other.resolve() == folder.resolve() for other in known if other.exists())
 
 
 def _data_file(path: Path) -> Fault:

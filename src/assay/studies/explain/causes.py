@@ -26,7 +26,7 @@ from assay.studies.paired.text_diff import flat, request_lines, short
 # Keys of a definition that say how answers are scored; they are compared with the metrics and filters themselves.
 _SCORING_KEYS = ("metric_list", "filter_list", "process_results")
 _NAMES = ("task", "task_alias", "tag", "group")
-_PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "numpy", "jinja2", "sacrebleu", "evaluate")
+_PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "numpy", "jinja2", "sacrebleu", "evaluate", "lm_eval")
 _MACHINE = ("assay_version", "python", "platform", "processor")
 _FIELD_WORDS = {"template": "chat template", "precision": "number format", "parent": "parent model"}
 # Fields of a fingerprint whose change means another network, not the same network computed differently.
@@ -41,6 +41,7 @@ class TaskPair:
         scores: the two numbers.
         common: positions of the documents that both have.
         different: positions of those whose requests differ.
+        rows: how documents that are not equal were paired; empty for equal documents.
     """
 
     first: ReopenedTask
@@ -48,6 +49,7 @@ class TaskPair:
     scores: tuple[Score, Score]
     common: Sequence[tuple[int, int]]
     different: Sequence[tuple[int, int]]
+    rows: str = ""
 
     @property
     def reopened(self) -> tuple[ReopenedTask, ReopenedTask]:
@@ -63,6 +65,14 @@ class TaskPair:
         """Whether every request of both is the same."""
         prompts = [reopened.entry["prompts_fingerprint"] for reopened in self.reopened]
         return prompts[0] == prompts[1] or (self.is_open and not self.different and _has_all(self))
+
+    @property
+    def has_same_questions(self) -> bool:
+        """Whether every document of both has the same requests, choices and right answers, as read again today."""
+        if not self.is_open or self.different or not _has_all(self):
+            return False
+        both = [(one.instance, two.instance) for one, two in map(self.answered, self.common)]
+        return all((one.choices, one.target, one.gold) == (two.choices, two.target, two.gold) for one, two in both)
 
     def answered(self, places: tuple[int, int]) -> tuple[AnsweredDocument, AnsweredDocument]:
         """A document of both, with its answers."""
@@ -161,7 +171,8 @@ def dataset(pair: TaskPair) -> Cause | None:
     entries = [reopened.entry for reopened in pair.reopened]
     prints = [entry["documents_fingerprint"] for entry in entries]
     scored = [reopened.summary.get("denominators", {}).get("scored", _scored(reopened)) for reopened in pair.reopened]
-    if prints[0] == prints[1] and scored[0] == scored[1]:
+    are_same = prints[0] == prints[1] or (pair.rows and _has_all(pair))
+    if are_same and scored[0] == scored[1]:
         return None
     lines = []
     for name, values in (
@@ -174,7 +185,7 @@ def dataset(pair: TaskPair) -> Cause | None:
     ):
         lines += [f"{name}: {_versus(*values)}"] if values[0] != values[1] else []
     lines += [f"in common: {len(pair.common):,}"] if pair.is_open else []
-    text = "the documents differ" if prints[0] != prints[1] else "some documents of one run have no score"
+    text = "the documents differ" if not are_same else "some documents of one run have no score"
     return Cause(kinds.DATASET, text, tuple(lines), _points_of_documents(pair))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from assay.core.errors import Fault, UnknownName, did_you_mean
+from assay.core.plural import plural
 from assay.core.protocols import Task
 from assay.core.scores import Estimate
 from assay.run.events import Listener
@@ -17,9 +18,11 @@ from assay.store.store import Store
 from assay.studies.explain import explain_values as kinds
 from assay.studies.explain.causes import TaskPair, find_causes
 from assay.studies.explain.explain_values import Cause, Explanation, TaskExplanation, points_text
+from assay.studies.explain.row_pairs import pair_rows
 from assay.studies.explain.token_diff import ModelAccess, token_cause
 from assay.studies.paired.paired_values import Score
 from assay.studies.paired.recorded_tasks import ReopenedTask, main_requests, paired_documents, reopen_tasks, values_of
+from assay.tasks.lm_eval_package import PREFIX
 
 _FAMILIES = {
     kinds.MODEL: "the model",
@@ -101,7 +104,7 @@ def _pairs(first: RunRecord, second: RunRecord, tasks: tuple[str, str] | None) -
         return [tasks]
     if len(names[0]) == len(names[1]) == 1:
         return [(names[0][0], names[1][0])]
-    common = [(name, name) for name in names[0] if name in names[1]]
+    common = _common(names[0], names[1])
     if not common:
         found = f"runs {first.id} and {second.id} have no task in common"
         advice = "Name a task of each: --tasks A B"
@@ -111,15 +114,27 @@ def _pairs(first: RunRecord, second: RunRecord, tasks: tuple[str, str] | None) -
     return common
 
 
+def _common(first: Sequence[str], second: Sequence[str]) -> list[tuple[str, str]]:
+    """The tasks that two runs share; also ours and lm-eval's own of the same name, `lm_eval/NAME`."""
+    pairs = [(name, name) for name in first if name in second]
+    done = {name for names in pairs for name in names}
+    left = {name.removeprefix(PREFIX): name for name in second if name not in done}
+    plain = ((name, left.get(name.removeprefix(PREFIX))) for name in first if name not in done)
+    return [*pairs, *((name, other) for name, other in plain if other is not None)]
+
+
 def _pair(first: ReopenedTask, second: ReopenedTask, metrics: tuple[str, str] | None) -> TaskPair:
     wanted = metrics or (None, None)
     scores = _score(first, wanted[0]), _score(second, wanted[1])
-    common = paired_documents(first, second)
-    different = []
+    common: Sequence[tuple[int, int]] = paired_documents(first, second)
+    how, different = "", []
     if first.built is not None and second.built is not None:
+        if not common:
+            rows = pair_rows(first.built, second.built)
+            common, how = rows.places, rows.how
         one, two = first.built.instances, second.built.instances
         different = [places for places in common if main_requests(one[places[0]]) != main_requests(two[places[1]])]
-    return TaskPair(first, second, scores, common, different)
+    return TaskPair(first, second, scores, common, different, how)
 
 
 def _score(reopened: ReopenedTask, metric: str | None) -> Score:
@@ -179,7 +194,8 @@ def _caveats(pair: TaskPair) -> list[str]:
         run: "cannot be scored" if "problem" in reopened.summary else "cannot be reopened"
         for run, reopened in sides.items()
     }
-    return [f"run {run} {verbs[run]}, {known}: {reopened.explanation}" for run, reopened in sides.items()]
+    closed = [f"run {run} {verbs[run]}, {known}: {reopened.explanation}" for run, reopened in sides.items()]
+    return closed + ([pair.rows] if pair.rows else [])
 
 
 def _relevant_causes(pair: TaskPair, causes: list[Cause]) -> tuple[list[Cause], list[str]]:
@@ -187,6 +203,11 @@ def _relevant_causes(pair: TaskPair, causes: list[Cause]) -> tuple[list[Cause], 
     is_shared = pair.has_same_requests and pair.first.record.fingerprint.digest == pair.second.record.fingerprint.digest
     idle = [cause for cause in causes if cause.kind == kinds.ENVIRONMENT and is_shared]
     caveats = [f"{cause.text}, but share their answers: {'; '.join(cause.evidence)}" for cause in idle]
+    if pair.has_same_questions:
+        written = [cause for cause in causes if cause.kind == kinds.DEFINITION]
+        counted = plural(len(pair.common), "document")
+        caveats += [f"{cause.text}. They build the same requests and right answers for {counted}" for cause in written]
+        idle += written
     return [cause for cause in causes if cause not in idle], caveats
 
 

@@ -84,6 +84,16 @@ def source_of(reference: FunctionReference) -> Path | None:
 _NAME_AND_ALLOW = "name its folder in --include_path and add --allow_code"
 
 
+def _flags(folder: Path, named: Consent) -> str:
+    """The flags that allow the code of a folder."""
+    if named.covers(folder):
+        return "add --allow_code"
+    spec = importlib.util.find_spec(_PACKAGE)
+    places = (spec.submodule_search_locations or ()) if spec is not None else ()
+    is_package = consent(True, list(map(Path, places))).covers(folder)
+    return f"add --trust_package {_PACKAGE}" if is_package else _NAME_AND_ALLOW
+
+
 def refusals(
     wanted: Sequence[tuple[TaskFile, KeyPath, FunctionReference]], include_path: Sequence[Path]
 ) -> list[Fault]:
@@ -95,8 +105,7 @@ def refusals(
         source = source_of(reference)
         name = str(source) if source is not None else f"the module {reference.text.rpartition('.')[0]}"
         by_source.setdefault(name, {}).setdefault(reference.text.rpartition(".")[2], file.where(*keys))
-        flags = "add --allow_code" if named.covers(reference.folder) else _NAME_AND_ALLOW
-        advice[name] = f"Read it; if you trust it, {flags}"
+        advice[name] = f"Read it; if you trust it, {_flags(reference.folder, named)}"
     return [
         Fault(
             source,
