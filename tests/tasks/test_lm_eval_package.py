@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -138,7 +139,7 @@ def test_entries_have_the_names_of_a_run(folder: Path) -> None:
 
 
 def test_records_reopen_rescore_and_compare(folder: Path, tmp_path: Path) -> None:
-    settings = {"store": tmp_path / "s.db", "log_samples": True, "output_path": tmp_path / "out"}
+    settings: dict[str, Any] = {"store": tmp_path / "s.db", "log_samples": True, "output_path": tmp_path / "out"}
     runs = [evaluate(ScriptedModel(answer, name=name), "lm_eval/food", **settings) for name in ("a", "b")]
     again = load_run(runs[0].run_id, store=tmp_path / "s.db")
     assert [task.name for task in again.tasks] == ["lm_eval/fruit", "lm_eval/roots"]
@@ -150,7 +151,11 @@ def test_records_reopen_rescore_and_compare(folder: Path, tmp_path: Path) -> Non
 
 
 def test_explain_pairs_ours_with_theirs_and_names_only_the_spelling(folder: Path, tmp_path: Path) -> None:
-    settings = {"store": tmp_path / "s.db", "include_path": [str(tmp_path / "mine")], "allow_code": True}
+    settings: dict[str, Any] = {
+        "store": tmp_path / "s.db",
+        "include_path": [str(tmp_path / "mine")],
+        "allow_code": True,
+    }
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "coded.yaml").write_text(FILES["fruit.yaml"].replace("task: fruit", "task: coded"))
     (tmp_path / "mine" / "q.jsonl").write_text(FILES["q.jsonl"])
@@ -168,7 +173,7 @@ def test_a_changed_prompt_is_found_in_the_same_rows(folder: Path, tmp_path: Path
     path = tmp_path / "coded.yaml"
     path.write_text(FILES["fruit.yaml"].replace("task: fruit", "task: coded").replace("{{q}}", "Q: {{q}}"))
     (tmp_path / "q.jsonl").write_text(FILES["q.jsonl"])
-    settings = {"store": tmp_path / "s.db", "allow_code": True}
+    settings: dict[str, Any] = {"store": tmp_path / "s.db", "allow_code": True}
     runs = [
         evaluate(ScriptedModel(answer), [name, "lm_eval/roots"], **settings) for name in (str(path), "lm_eval/coded")
     ]
