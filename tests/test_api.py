@@ -200,12 +200,12 @@ def test_public_names_are_sorted_and_all_there() -> None:
 
 VERBS = {
     *("audit", "check", "compare", "evaluate", "evaluate_matrix", "explain", "finetune", "load_run", "plan_run"),
-    *("plot", "rescore", "show_document", "study_methods"),
+    *("explain_reference", "plot", "rescore", "show_document", "study_methods"),
 }
 DECORATORS = {"filter", "metric", "model", "task"}
 GIVEN = {
     *("CheckReport", "Explanation", "FittedModel", "Matrix", "MethodsStudy", "PlanReport", "RunComparison"),
-    *("RunResult", "Settings", "ShownDocument", "Store", "TaskAudit", "TaskResult"),
+    *("ReferenceReport", "RunResult", "Settings", "ShownDocument", "Store", "TaskAudit", "TaskResult"),
 }
 
 

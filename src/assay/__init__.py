@@ -51,6 +51,7 @@ _PUBLIC = {
     "PlanReport": "assay.run.forecast",
     "Problem": "assay.core.results",
     "Read": "assay.tasks.python",
+    "ReferenceReport": "assay.studies.references.protocol",
     "Request": "assay.core.requests",
     "RollingLoglikelihood": "assay.core.requests",
     "RunComparison": "assay.studies.compare.compare_values",
@@ -76,6 +77,7 @@ _PUBLIC = {
     "evaluate": "assay.api",
     "evaluate_matrix": "assay.api",
     "explain": "assay.api_records",
+    "explain_reference": "assay.api_records",
     "filter": "assay.scoring.decorators",
     "finetune": "assay.api",
     "get_data": "assay.api_data",
@@ -134,6 +136,7 @@ __all__ = [
     "PlanReport",
     "Problem",
     "Read",
+    "ReferenceReport",
     "Request",
     "RollingLoglikelihood",
     "RunComparison",
@@ -160,6 +163,7 @@ __all__ = [
     "evaluate",
     "evaluate_matrix",
     "explain",
+    "explain_reference",
     "filter",
     "finetune",
     "get_data",
@@ -180,7 +184,7 @@ __all__ = [
 if TYPE_CHECKING:
     from assay.api import check, evaluate, evaluate_matrix, finetune, plan_run, show_document, study_methods
     from assay.api_data import get_data
-    from assay.api_records import audit, compare, explain, load_run, plot, rescore
+    from assay.api_records import audit, compare, explain, explain_reference, load_run, plot, rescore
     from assay.core.documents import Document
     from assay.core.errors import AssayError, UserError
     from assay.core.identity import Fingerprint
@@ -220,6 +224,7 @@ if TYPE_CHECKING:
     from assay.studies.matrix.matrix_values import Matrix
     from assay.studies.methods.methods_values import MethodsStudy
     from assay.studies.paired.paired_values import PairedScore
+    from assay.studies.references.protocol import ReferenceReport
     from assay.tasks.file_checks import CheckReport
     from assay.tasks.python import Choose, Complete, Read, Write, task
 

@@ -7,13 +7,14 @@ print(assay.compare("last", "last~1").verdict)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.core.arguments import parse_arguments
 from assay.core.call_checks import checked
-from assay.core.errors import ArgumentError, Fault
+from assay.core.errors import ArgumentError, Fault, no_such_result
 from assay.core.plural import plural
 from assay.core.protocols import Model
 from assay.core.results import RunResult
@@ -25,14 +26,20 @@ from assay.options.specification import (
 )
 from assay.report.result_files import check_output_path, write_results
 from assay.run.events import Listener, ignore
+from assay.run.resolve import open_catalog
 from assay.store.store import StoreLocation, open_store, run_id, store_of_runs
 from assay.studies.analyses import loading_features, rescoring_features
+from assay.tasks.cards import cards
 from assay.tasks.lm_eval.variants.scoring_overrides import scoring_changes
 
 if TYPE_CHECKING:
     from assay.studies.audit.extraction_audit import TaskAudit
     from assay.studies.compare.compare_values import RunComparison
     from assay.studies.explain.explain_values import Explanation
+    from assay.studies.references.protocol import ReferenceReport
+
+# What names a run where a task could be named, too.
+RUN_NAME = re.compile(r"last(~\d+)?|\d{4,8}(-[\w-]*)?")
 
 
 @checked()
@@ -201,6 +208,43 @@ def explain(
             shows_tokens=tokens,
             given=[item for item in wanted if not isinstance(item, str)],
         )
+
+
+@checked()
+def explain_reference(
+    of: str | RunResult,
+    reference: str = "",
+    *,
+    tasks: Sequence[str] | None = None,
+    include_path: Sequence[str] = (),
+    store: StoreLocation = None,
+) -> ReferenceReport:
+    """Compares a task, or a recorded run of it, with published numbers: shots, split, metric, prompt, precision.
+
+    Args:
+        of: name or file of a task or group; or a run, as in `load_run`.
+        reference: a model or a source of the task's published numbers, or a part of the source; empty to list all.
+        tasks: names of the run's tasks; all if None.
+        include_path: folders with more task files.
+        store: the store that holds the run.
+    """
+    from assay.studies.references import protocol
+
+    name = of if isinstance(of, str) else of.run_id
+    if isinstance(of, str) and not RUN_NAME.fullmatch(of):
+        if tasks is not None:
+            raise ArgumentError(Fault("tasks", f'"{of}" is a task', "no further task, or a run"))
+        task, _, wording = of.partition("@")
+        found = [protocol.protocol_of_task(facts, wording) for facts in cards([task], open_catalog(include_path))]
+    else:
+        with open_store(store_of_runs(store, of), may_be_read_only=True) as opened:
+            found = protocol.protocols_of_run(opened.runs.get(run_id(of)))
+        known = [item.task for item in found]
+        for wanted in tasks or ():
+            if wanted not in known:
+                raise no_such_result(f"run {name}", "task", wanted, known)
+        found = [item for item in found if tasks is None or item.task in tasks]
+    return protocol.explain_references(name, found, reference)
 
 
 def _two(names: Sequence[str], what: str) -> tuple[str, str]:

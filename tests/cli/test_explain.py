@@ -69,3 +69,12 @@ def test_a_file_by_its_suffix_or_all_formats_in_a_folder(cli: Cli, task_folder: 
     assert done.code == 0 and json.loads((tmp_path / "why.json").read_text())["runs"] == list(runs)
     assert cli("explain", *runs, "--output_path", tmp_path / "out").code == 0
     assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".txt", ".md", ".json"}
+
+
+def test_published_numbers_of_a_task(cli: Cli) -> None:
+    done = cli("explain", "piqa", "--reference", "EleutherAI/pythia-70m")
+    assert done.code == 0 and "piqa: published acc 0.5947 of EleutherAI/pythia-70m" in done.out
+    assert "EleutherAI/pythia-160m" in cli("explain", "piqa", "--reference").out
+    alone = cli("explain", "piqa")
+    assert (alone.code, "assay explain piqa --reference" in alone.err) == (2, True)
+    assert cli("explain", "piqa", "boolq", "--reference").code == 2

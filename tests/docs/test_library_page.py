@@ -27,8 +27,9 @@ def run(commands: str, folder: Path) -> str:
 
 
 def test_the_commands_run(tmp_path: Path) -> None:
-    first, example, contract = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    first, published, example, contract = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     assert "57 tasks: Choose the letter" in run(first, tmp_path)
+    assert "published acc 0.5947 of EleutherAI/pythia-70m" in run(published, tmp_path)
     out = run(example, tmp_path)
     assert "1 file, 2 tasks, 2 groups: no faults" in out
     assert "quiz: The small quiz" in out and "rows       test 3" in out

@@ -411,6 +411,7 @@ class GroupSpec:
         metrics: means over the leaves.
         is_pooled: whether it reports the leaves' own metrics, computed over all their documents at once, instead.
         scores: averages that its authors define, reported besides.
+        facts: the published numbers of its card, under `references`.
     """
 
     name: str
@@ -420,6 +421,7 @@ class GroupSpec:
     version: Any = None
     is_pooled: bool = False
     scores: tuple[GroupScore, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 @checked_dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from assay.options.commands import (
+    COMPARED,
     LOG_SAMPLES,
     MISSING,
     OUTPUT_PATH,
@@ -142,8 +143,16 @@ def _compare() -> Command:
 
 def _explain() -> Command:
     own = {
-        "first": replace(RECORDED_RUN, metavar="RUN_A"),
-        "second": replace(RECORDED_RUN, metavar="RUN_B", help="the other run"),
+        "first": replace(RECORDED_RUN, metavar="RUN_A", help=f"{RECORDED_RUN.help}; with --reference also a task"),
+        "second": replace(RECORDED_RUN, metavar="RUN_B", help="the other run", default="none", takes=OPTIONAL),
+        "reference": Option(
+            "compare with a published number instead: a model or a source; without NAME, list all of the task",
+            COMPARED,
+            "NAME",
+            "none",
+            takes=OPTIONAL,
+            constant="",
+        ),
         "tasks": replace(
             TASK_NAMES, help="a task of each run, or one for both", default="all that both have", is_required=False
         ),
@@ -154,11 +163,15 @@ def _explain() -> Command:
             read=split_names,
         ),
         "tokens": Option("open the models' tokenizers and compare tokens, too", OUTPUT, takes=SWITCH),
+        "include_path": replace(setting_options()["include_path"], help="folder with more task files (--reference)"),
         "format": format_option("text", "markdown", "json"),
         "output_path": output_option("explanation", ".txt", ".md", ".json"),
         "store": STORE,
     }
-    return Command("Explains why two recorded runs have different scores. No weights are loaded.", own)
+    about = (
+        "Explains why two recorded runs have different scores, or why a run or task may differ from a published score."
+    )
+    return Command(f"{about} No weights are loaded.", own)
 
 
 def _plot() -> Command:

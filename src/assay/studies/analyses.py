@@ -1,4 +1,4 @@
-"""Analyses that every run adds to its scores: notices, prompts, variance, reliability, subsampling; its schedule.
+"""Analyses that every run adds to its scores: notices, variance, reliability, published numbers, …; its schedule.
 
 `run/` does not depend on these. Callers that start a run create its session here.
 """
@@ -181,6 +181,23 @@ def _reliability(run: RunOutcome) -> Contribution:
     return Contribution("reliability", tasks={name: one for name, one in found.items() if one is not None})
 
 
+def _published(run: RunOutcome) -> Contribution:
+    """Published numbers of the run's model, if a card has any."""
+    cards = (*(task.card.facts for task in run.tasks), *(group.spec.facts for group in run.groups))
+    listed = [str(entry.get("model", "")) for facts in cards for entry in facts.get("references") or ()]
+    if not listed:
+        return Contribution()
+    from assay.studies.references.model_names import matching_name, model_names  # most tasks of one's own have none
+
+    names = model_names(run.spec.model, run.spec.model_args, run.setup.model.fingerprint)
+    if all(matching_name(model, names) is None for model in listed):
+        return Contribution()
+    from assay.studies.references.published import published_lines, published_scores
+
+    found = published_scores(run.tasks, run.groups, names)
+    return Contribution("published", found, lines=tuple(published_lines(found)))
+
+
 # Metrics that a reliability table explains.
 _CONFIDENCE_METRICS = frozenset({"ece", "ece_adaptive", "auroc", "aurc", SELECTIVE})
 _NOTICES = (_model, _results, _groups, _training, _parts, _partial_data, _ignored, _best_variants, _tasks)
@@ -192,4 +209,5 @@ ANALYSES = (
     Analysis("the sources of variance", _variance),
     Analysis("the estimates from a subsample", _subsampling),
     Analysis("the reliability", _reliability),
+    Analysis("the published numbers", _published),
 )

@@ -16,6 +16,7 @@ from assay.core.score_terms import GroupScore
 from assay.core.specs import GroupSpec, TaskOptions, VariationAxes
 from assay.tasks.catalog import Catalog
 from assay.tasks.file_tasks import FileSettings, FileTasks, file_tasks
+from assay.tasks.lm_eval.file.card import card_of
 from assay.tasks.lm_eval.file.python_code import CodeLoader, Consent, Shim, refusals
 from assay.tasks.lm_eval.file.schema import KnownNames
 from assay.tasks.profiles.apply import check_metrics
@@ -314,7 +315,8 @@ def _per_variant(
     is_plain = followed is not None and node.wording.profile is not None and not followed.profile.has_rules
     mark = f"@{node.wording.profile}" if is_plain else ""
     alias = node.wording.named(group.alias) + mark
-    spec = GroupSpec(node.name + mark, alias, (), group.metrics, group.version, scores=scores)
+    facts = _published(node)
+    spec = GroupSpec(node.name + mark, alias, (), group.metrics, group.version, scores=scores, facts=facts)
     by_levels: dict[str, list[str]] = {}
     for base, levels in members:
         by_levels.setdefault(levels, []).append(base)
@@ -328,6 +330,13 @@ def _per_variant(
         for item, levels in found
         for made in group_variants(followed.profile, item, group.name, group.alias, followed.entries)
     ]
+
+
+def _published(node: GroupNode) -> dict[str, Any]:
+    """The published numbers of a group, of those that its file states."""
+    group = node.definition
+    card = card_of(group.file.data) if group.file.data.get("group") == group.name else {}
+    return {key: card[key] for key in ("references",) if card.get(key)}
 
 
 def _marked(spec: GroupSpec, levels: str) -> GroupSpec:

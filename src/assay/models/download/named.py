@@ -34,6 +34,8 @@ class NamedModel:
         license: license of the weights.
         peak_bytes: peak disk space while downloading and converting.
         model_args: extra arguments for the opener.
+        published_as: the Hub id under which numbers of the model are published.
+        form_text: how its weights differ from those.
     """
 
     name: str
@@ -47,6 +49,8 @@ class NamedModel:
     license: str
     peak_bytes: int
     model_args: Mapping[str, Any] = field(default_factory=dict)
+    published_as: str = ""
+    form_text: str = "its weights"
 
     @property
     def requirement(self) -> str:
@@ -71,6 +75,8 @@ NAMED_MODELS: Mapping[str, NamedModel] = {
         peak_bytes=740_000_000,
         # BOS (1) opens a chat turn; <|endoftext|> (0) separated texts in training.
         model_args={"prefix_token_id": 0, "add_bos_token": False},
+        published_as="HuggingFaceTB/SmolLM2-135M-Instruct",
+        form_text="its weights in 4 bits (Q4_1)",
     ),
     "minilm": NamedModel(
         name="minilm",
@@ -83,6 +89,7 @@ NAMED_MODELS: Mapping[str, NamedModel] = {
         form="folder",
         license="Apache-2.0",
         peak_bytes=180_000_000,
+        published_as="sentence-transformers/all-MiniLM-L6-v2",
     ),
 }
 

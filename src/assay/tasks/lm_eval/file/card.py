@@ -75,6 +75,12 @@ REFERENCE_KEYS: dict[str, KeySchema] = {
     "source": TEXT,
     "note": TEXT,
     "task": _LINE,
+    "filter": _LINE,
+    "split": _LINE,
+    "style": TEXT,
+    "tool": TEXT,
+    "precision": _LINE,
+    "documents": COUNT,
 }
 _NEEDED = ("model", "metric", "value", "source")
 
