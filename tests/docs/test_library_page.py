@@ -27,7 +27,7 @@ def run(commands: str, folder: Path) -> str:
 
 
 def test_the_commands_run(tmp_path: Path) -> None:
-    first, published, example, contract = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    first, example, published, contract = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     assert "57 tasks: Choose the letter" in run(first, tmp_path)
     assert "published acc 0.5947 of EleutherAI/pythia-70m" in run(published, tmp_path)
     out = run(example, tmp_path)
