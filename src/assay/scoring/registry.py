@@ -106,7 +106,11 @@ _METRIC_NAMES = (
 # Defined apart from the others, in `benchmark_metrics`.
 _OF_BENCHMARKS = (
     *("math_match", "minerva_match", "math_verify", "drop_em", "drop_f1", "coqa_em", "coqa_f1"),
-    *(f"{measure}_{summary}" for measure in ("bleu", "rouge1", "rouge2", "rougeL") for summary in ("max", "acc", "diff")),
+    *(
+        f"{measure}_{summary}"
+        for measure in ("bleu", "rouge1", "rouge2", "rougeL")
+        for summary in ("max", "acc", "diff")
+    ),
     *("prompt_level_strict_acc", "inst_level_strict_acc", "prompt_level_loose_acc", "inst_level_loose_acc"),
 )
 _OTHER_ATTRIBUTES = {

@@ -14,7 +14,9 @@ _GENERATED = "generate_until"
 _SHARE = (0.0, 1.0)
 
 
-def _of_answer(name: str, value: Value, description: str, *options: str, reads_document: bool = False) -> MetricDefinition:
+def _of_answer(
+    name: str, value: Value, description: str, *options: str, reads_document: bool = False
+) -> MetricDefinition:
     """The mean of a number from 0 to 1 for each generated answer."""
     values = {_GENERATED: value}
     return MetricDefinition(
@@ -50,7 +52,10 @@ drop_em = _of_answer(
     "drop_em", passage_answers.drop_em, "DROP's exact match with any right answer", reads_document=True
 )
 drop_f1 = _of_answer(
-    "drop_f1", passage_answers.drop_f1, "DROP's F1 with the closest right answer; numbers must agree", reads_document=True
+    "drop_f1",
+    passage_answers.drop_f1,
+    "DROP's F1 with the closest right answer; numbers must agree",
+    reads_document=True,
 )
 coqa_em = _of_answer("coqa_em", passage_answers.coqa_em, "CoQA's exact match, leaving out one right answer at a time")
 coqa_f1 = _of_answer("coqa_f1", passage_answers.coqa_f1, "CoQA's token F1, leaving out one right answer at a time")

@@ -406,12 +406,8 @@ def _per_unit(name: str, aggregation: str, value: Value, description: str) -> Me
     )
 
 
-word_perplexity = _per_unit(
-    "word_perplexity", "weighted_perplexity", text_likelihood.per_word, "perplexity per word"
-)
-byte_perplexity = _per_unit(
-    "byte_perplexity", "weighted_perplexity", text_likelihood.per_byte, "perplexity per byte"
-)
+word_perplexity = _per_unit("word_perplexity", "weighted_perplexity", text_likelihood.per_word, "perplexity per word")
+byte_perplexity = _per_unit("byte_perplexity", "weighted_perplexity", text_likelihood.per_byte, "perplexity per byte")
 bits_per_byte = _per_unit(
     "bits_per_byte", "bits_per_byte", text_likelihood.per_byte, "bits per byte (compression rate)"
 )
