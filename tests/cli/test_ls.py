@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,9 +105,12 @@ def test_a_narrow_listing_keeps_names_whole_and_leaves_out_files(
 ) -> None:
     write_quiz(task_folder)
     monkeypatch.setenv("COLUMNS", "80")
-    out = cli("ls", "tasks", "--include_path", task_folder).out
-    assert "demo_scramble_insertion" in out and ".yaml" not in out and "Family" not in out
+    folder = ("--include_path", task_folder)
+    out = cli("ls", "tasks", *folder).out
+    assert re.search("  demo_scramble_insertion +exact_match +3 shots  en\n    Restore a word", out)
+    assert "\ndemo\n" in out and "\nexams\n" in out and ".yaml" not in out
     assert max(map(len, out.splitlines())) <= 80
+    assert "  quiz  acc_norm  2 tasks  fr\n    Questions of all of school." in cli("ls", "groups", "exams", *folder).out
     monkeypatch.setenv("COLUMNS", "120")
     assert "Family" in cli("ls", "tasks", "--include_path", task_folder).out
     assert "quiz.yaml" in "".join(cli("ls", "groups", "exams", "--long", "--include_path", task_folder).out.split())

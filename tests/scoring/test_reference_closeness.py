@@ -18,10 +18,18 @@ ROW = Document(
     },
 )
 RECORDED = {
-    **{"bleu_max": 43.47208719449914, "bleu_acc": 1.0, "bleu_diff": 19.025936072754085},
-    **{"rouge1_max": 72.72727272727272, "rouge1_acc": 1.0, "rouge1_diff": 39.39393939393939},
-    **{"rouge2_max": 66.66666666666666, "rouge2_acc": 1.0, "rouge2_diff": 46.66666666666666},
-    **{"rougeL_max": 72.72727272727272, "rougeL_acc": 1.0, "rougeL_diff": 39.39393939393939},
+    "bleu_max": 43.47208719449914,
+    "bleu_acc": 1.0,
+    "bleu_diff": 19.025936072754085,
+    "rouge1_max": 72.72727272727272,
+    "rouge1_acc": 1.0,
+    "rouge1_diff": 39.39393939393939,
+    "rouge2_max": 66.66666666666666,
+    "rouge2_acc": 1.0,
+    "rouge2_diff": 46.66666666666666,
+    "rougeL_max": 72.72727272727272,
+    "rougeL_acc": 1.0,
+    "rougeL_diff": 39.39393939393939,
 }
 
 

@@ -52,6 +52,13 @@ def test_a_later_folder_replaces_and_says_so(tmp_path: Path, write_yaml: Write) 
     assert notice == f'"demo_cloze" of {path} replaces {LIBRARY / "demo" / "demo_cloze.yaml"}'
 
 
+def test_a_folder_that_replaces_much_says_so_once(tmp_path: Path, write_yaml: Write) -> None:
+    for name in ("demo", "demo_cloze", "demo_text", "hellaswag"):
+        write_yaml(f"{name}.yaml", f"task: {name}\n")
+    (notice,) = Catalog([tmp_path]).notices
+    assert notice == f"4 names of {tmp_path} replace earlier ones: demo, demo_cloze, demo_text, …"
+
+
 def test_a_name_twice_in_one_folder_is_the_first_and_said(tmp_path: Path, write_yaml: Write) -> None:
     first, second = write_yaml("a.yaml", "task: same\n"), write_yaml("b.yaml", "task: same\n")
     catalog = Catalog([tmp_path])

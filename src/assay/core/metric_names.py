@@ -19,7 +19,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("accuracy", "acc1", "top1"), ("acc",)),
     **dict.fromkeys(("accuracy_norm", "acc_normalized", "normalized_accuracy", "norm_acc"), ("acc_norm",)),
     **dict.fromkeys(("em", "exact", "exactmatch", "quasi_exact_match", "string_match"), ("exact_match",)),
-    **dict.fromkeys(("f1_score", "micro_f1", "weighted_f1", "f_score"), ("f1", "squad_f1")),
+    **dict.fromkeys(("f1_score", "macro_f1", "micro_f1", "weighted_f1", "f_score"), ("f1", "squad_f1")),
     **dict.fromkeys(("mcc_score", "matthews", "matthews_corrcoef", "matthews_correlation"), ("mcc",)),
     **dict.fromkeys(("rouge", "rouge_score"), ("rouge1", "rouge2", "rougeL")),
     **dict.fromkeys(("rouge_l", "rouge-l"), ("rougeL",)),

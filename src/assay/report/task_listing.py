@@ -6,7 +6,8 @@ that a terminal shows: a benchmark of many configurations is one row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from assay.core.plural import plural
 from assay.tasks.catalog import Catalog
@@ -19,8 +20,8 @@ TASK_HEADINGS = (
 GROUP_HEADINGS = ("Name", "Description", "Family", "Metric", "Tasks", "Languages", "Members", "File")
 # Columns that a search leaves out: the folders of a path would match every row.
 UNSEARCHED = ("File", "Tasks", "Shots")
-# A narrower table has no column for the family; its rows are in the order of families all the same.
-_WITH_FAMILY = 100
+# A narrower terminal has no room for a column of descriptions.
+NARROW = 100
 _SHORT = {"tasks": TASK_HEADINGS[:6], "groups": GROUP_HEADINGS[:6]}
 _MOST_MEMBERS = 3
 _MOST_LANGUAGES = 3
@@ -74,7 +75,7 @@ def _leaves(name: str, entries: Mapping[str, TaskEntry], above: tuple[str, ...] 
 
 
 def table_of(
-    what: str, headings: Sequence[str], rows: Sequence[Row], everything: Sequence[Row], width: int
+    what: str, headings: Sequence[str], rows: Sequence[Row], everything: Sequence[Row]
 ) -> tuple[tuple[str, ...], Sequence[Row]]:
     """The columns and rows for a terminal.
 
@@ -83,7 +84,6 @@ def table_of(
         headings: the headings of the rows.
         rows: the rows that were searched for.
         everything: all rows.
-        width: characters of a line.
     """
     named = [dict(zip(headings, row, strict=True)) for row in rows]
     if what == "tasks":
@@ -93,9 +93,34 @@ def table_of(
             {**row, "Description": row["Description"] or _shortened(row["Members"], _MOST_MEMBERS)} for row in named
         ]
     named = [{**row, "Languages": _shortened(row["Languages"], _MOST_LANGUAGES)} for row in named]
-    shown = [heading for heading in _SHORT[what] if heading != "Family" or width >= _WITH_FAMILY]
-    filled = tuple(heading for heading in shown if heading == "Name" or any(row[heading] for row in named))
+    filled = tuple(heading for heading in _SHORT[what] if heading == "Name" or any(row[heading] for row in named))
     return filled, [tuple(row[heading] for heading in filled) for row in named]
+
+
+def narrow_lines(headings: Sequence[str], rows: Sequence[Row], width: int) -> Iterator[str]:
+    """The rows of a table for a narrow terminal: families as headings, descriptions below names."""
+    named = [dict(zip(headings, row, strict=True)) for row in rows]
+    columns = [heading for heading in headings if heading not in ("Family", "Description")]
+    widths = {column: max((len(row[column]) for row in named), default=0) for column in columns}
+    family = None
+    for row in named:
+        if row.get("Family", "") != family:
+            yield from ([] if family is None else [""])
+            family = row.get("Family", "")
+            yield family or "others"
+        cells = [
+            _labelled(column, row[column]).ljust(widths[column] + len(_LABELS.get(column, ""))) for column in columns
+        ]
+        yield ("  " + "  ".join(cells)).rstrip()
+        yield from textwrap.wrap(row.get("Description", ""), width, initial_indent="    ", subsequent_indent="    ")
+
+
+# What follows a number without a heading.
+_LABELS = {"Shots": " shots", "Tasks": " tasks"}
+
+
+def _labelled(column: str, cell: str) -> str:
+    return cell + _LABELS.get(column, "") if cell else cell
 
 
 def _sizes(rows: Iterable[Mapping[str, str]]) -> dict[str, int]:

@@ -20,6 +20,8 @@ from assay.core.version import __version__
 from assay.run.build import BuiltTask
 from assay.scoring.registry import FILTERS, METRICS
 
+_RECORDED_FACTS = ("primary", "chance", "majority", "rows", "references")
+
 
 def make_manifest(spec: RunSpec, fingerprint: Fingerprint, built: Sequence[BuiltTask]) -> dict[str, Any]:
     """The manifest of a run."""
@@ -62,8 +64,15 @@ def _task(built: BuiltTask, spec: RunSpec) -> dict[str, Any]:
         "prompts_fingerprint": built.keys.prompts,
         "targets_fingerprint": digest_all(map(right_answer, built.instances)),
         "config": redacted(card.config),
+        **_recorded_facts(card.facts),
         "scoring": redacted(described_scoring(built.task.scoring)),
     }
+
+
+def _recorded_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a task's card that reports of the run need, as it was then; empty for a task without a card."""
+    kept = {key: facts[key] for key in _RECORDED_FACTS if key in facts}
+    return {"card": redacted(kept)} if kept else {}
 
 
 def right_answer(instance: Instance) -> Any:

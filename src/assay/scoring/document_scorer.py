@@ -475,7 +475,7 @@ def _by_category(metric: _BoundMetric, where: str) -> _BoundMetric:
         found = metric.value(view, options, *more)
         values = found if metric.may_give_many else {metric.spec.name: found}
         category = rule(document)
-        return {**values, **{f"{name}_{category}": value for name, value in values.items()}}
+        return values if category is None else {**values, **{f"{name}_{category}": values[name] for name in values}}
 
     return replace(metric, value=value, may_give_many=True, reads_document=True)
 

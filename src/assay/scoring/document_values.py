@@ -61,7 +61,7 @@ def _readable(values: list[Any], aggregation: str, with_texts: bool) -> Sequence
         return values if with_texts else None
     if aggregation == CUSTOM or aggregation not in AGGREGATIONS:
         return None
-    if aggregation in ("matthews_corrcoef", "macro_f1") and all(map(_is_labels, values)):
+    if aggregation == "matthews_corrcoef" and all(map(_is_labels, values)):
         return [tuple(value) for value in values]  # texts are numbered when both runs are compared, not before
     try:
         read = AGGREGATIONS[aggregation].read(values)

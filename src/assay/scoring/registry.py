@@ -47,9 +47,6 @@ _METRIC_NAMES = (
     "acc_opencompass",
     "acc_per_char",
     "acc_tokens",
-    "accuracy_amb",
-    "accuracy_disamb",
-    "amb_bias_score",
     "aurc",
     "auroc",
     "bits_per_byte",
@@ -62,32 +59,20 @@ _METRIC_NAMES = (
     "chrf",
     "chrf++",
     "cohen_kappa",
-    "disamb_bias_score",
     "document_perplexity",
     "document_perplexity_median",
     "ece",
     "ece_adaptive",
-    "entity_em",
-    "entity_f1",
     "exact_match",
     "f1",
     "greedy_choice",
-    "group_em",
-    "group_f1",
     "likelihood",
-    "likelihood_diff",
     "log_loss",
-    "macro_f1",
-    "mc2",
     "mcc",
-    "mrr",
     "nats_per_token",
-    "pct_stereotype",
-    "pearson",
     "perplexity",
     "position_bias",
     "positions",
-    "r@2",
     "rotation_agreement",
     "rotation_all",
     "rotation_vote",
@@ -96,7 +81,6 @@ _METRIC_NAMES = (
     "rougeL",
     "rougeLsum",
     "selective_acc",
-    "spearman",
     "squad_em",
     "squad_f1",
     "ter",
@@ -104,7 +88,7 @@ _METRIC_NAMES = (
     "word_perplexity",
 )
 # Defined apart from the others, in `benchmark_metrics`.
-_OF_BENCHMARKS = (
+OF_BENCHMARKS = (
     *("math_match", "minerva_match", "math_verify", "drop_em", "drop_f1", "coqa_em", "coqa_f1"),
     *(
         f"{measure}_{summary}"
@@ -115,7 +99,6 @@ _OF_BENCHMARKS = (
 )
 _OTHER_ATTRIBUTES = {
     "chrf++": "chrf_plus_plus",
-    "r@2": "recall_at_2",
     **dict(zip(DRAW_METRICS, ("pass_at_k", "pass_hat_k", "majority_at_k", "mean_at_k", "g_pass_at_k"), strict=True)),
 }
 
@@ -136,7 +119,7 @@ METRICS = _Metrics(
         name: f"assay.scoring.metrics.definitions:{_OTHER_ATTRIBUTES.get(name, name)}"
         for name in (*_METRIC_NAMES, *DRAW_METRICS)
     }
-    | {name: f"assay.scoring.metrics.benchmark_metrics:{name}" for name in _OF_BENCHMARKS},
+    | {name: f"assay.scoring.metrics.benchmark_metrics:{name}" for name in OF_BENCHMARKS},
     "assay.metrics",
 )
 

@@ -31,6 +31,7 @@ _SKIPPED_FOLDERS = ("__pycache__", ".ipynb_checkpoints")
 _FORMAT = 2
 # Reading a folder with fewer files takes less than 50 ms, at 1 ms a file; the cache of a thousand entries takes 5 ms.
 _MIN_CACHED_FILES = 50
+_MOST_REPLACEMENTS = 3
 
 
 @dataclass(slots=True)
@@ -96,9 +97,7 @@ def _add_root(index: _Index, root: Path, cache_folder: Path | None) -> None:
         found[entry.name] = entry
         for tag in entry.tags:
             tagged.setdefault(tag, []).append(entry.name)
-    for name in sorted(found.keys() & index.entries.keys()):
-        earlier = index.entries[name].path or f"the {index.entries[name].kind} of that name"
-        index.shadowed.append(f'"{name}" of {found[name].path} replaces {earlier}')
+    index.shadowed += _replacements(sorted(found.keys() & index.entries.keys()), found, index.entries, root)
     index.entries.update(found)
     for tag, members in tagged.items():
         earlier_kind = index.entries[tag].kind if tag in index.entries else None
@@ -108,10 +107,20 @@ def _add_root(index: _Index, root: Path, cache_folder: Path | None) -> None:
             index.entries[tag] = TaskEntry(tag, "tag", members=tuple(sorted(members)))
 
 
+def _replacements(
+    names: Sequence[str], found: Mapping[str, TaskEntry], earlier: Mapping[str, TaskEntry], root: Path
+) -> list[str]:
+    """Notices of names that a later folder defines again; one for all of them if the folder is another collection."""
+    if len(names) > _MOST_REPLACEMENTS:
+        shown = ", ".join(names[:_MOST_REPLACEMENTS])
+        return [f"{len(names)} names of {root} replace earlier ones: {shown}, …"]
+    places = {name: earlier[name].path or f"the {earlier[name].kind} of that name" for name in names}
+    return [f'"{name}" of {found[name].path} replaces {places[name]}' for name in names]
+
+
 def _in_family(entry: TaskEntry) -> TaskEntry:
     """An entry of the library, whose family is its folder."""
-    folder = "" if entry.path is None else entry.path.relative_to(LIBRARY).parts[0]
-    return replace(entry, family=folder)
+    return replace(entry, family=str(entry.file)[len(str(LIBRARY)) + 1 :].partition(os.sep)[0])
 
 
 # The files of a folder

@@ -6,9 +6,8 @@ Template text comes from task files only; data is passed as variables and never 
 from __future__ import annotations
 
 import ast
-import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -47,21 +46,6 @@ def _regex_replace(context: Context, text: str, pattern: str, replacement: str, 
         return new
 
     return re.sub(pattern, counted, text, count=count)
-
-
-@pass_context
-def _literal(context: Context, text: str) -> Any:
-    """The value of a Python literal in a column, such as a list written as text."""
-    return literal(text, "filter literal")
-
-
-@pass_context
-def _shuffled(context: Context, items: Iterable[Any], key: str) -> list[Any]:
-    """The items in a random order that depends on the key only: the same in every template, run and Python version."""
-    listed = list(items)
-    check_size(len(listed) * (len(key) + 1))
-    places = sorted(range(len(listed)), key=lambda place: hashlib.sha256(f"{place}\n{key}".encode()).digest())
-    return [listed[place] for place in places]
 
 
 class _Environment(GuardedEnvironment):
@@ -105,7 +89,7 @@ def _finalized(value: Any) -> Any:
 def make_environment() -> GuardedEnvironment:
     """A sandbox for templates, to which a dialect may add filters and names."""
     environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_finalized)
-    environment.filters.update(regex_replace=_regex_replace, literal=_literal, shuffled=_shuffled)
+    environment.filters["regex_replace"] = _regex_replace
     environment.filters["boxed"] = boxed_content
     return environment
 

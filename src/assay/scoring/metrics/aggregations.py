@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from assay.core.protocols import ProgressCallback, ignore_progress
 from assay.core.scores import Estimate
-from assay.scoring.metrics import grouped, value_types
+from assay.scoring.metrics import value_types
 from assay.stats import means
 
 # Aggregations that are the mean of one number per document.
@@ -226,18 +226,6 @@ def _in_bits(nats: Estimate) -> Estimate:
     return means.scaled(nats, 1 / math.log(2))
 
 
-def _over_groups(score: grouped.GroupScore, read: Callable[[Sequence[Any]], Any]) -> Aggregation:
-    """The mean over groups of rows; lm-eval has no such aggregation."""
-
-    def estimate(values: Sequence[Any]) -> Estimate:
-        return grouped.estimate(values, score)
-
-    def clustered(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
-        return grouped.clustered_estimate(values, clusters, score)
-
-    return Aggregation(estimate, no_stderr, read, clustered=clustered)
-
-
 AGGREGATIONS: dict[str, Aggregation] = {
     "mean": Aggregation(means.mean_estimate, _mean_stderr, clustered=_clustered_mean),
     "nanmean": Aggregation(
@@ -272,12 +260,6 @@ AGGREGATIONS: dict[str, Aggregation] = {
     "cohen_kappa": Aggregation(_cohen_kappa, no_stderr, value_types.label_pairs, clustered=_cohen_kappa),
     "ece": _by_bootstrap("ece", value_types.number_pairs, in_lm_eval=False),
     "position_bias": _by_bootstrap("position_bias", value_types.number_pairs, in_lm_eval=False),
-    "macro_f1": _by_bootstrap("macro_f1", value_types.label_pairs, in_lm_eval=False),
-    "pearson": _by_bootstrap("pearson", value_types.number_pairs, in_lm_eval=False),
-    "spearman": _by_bootstrap("spearman", value_types.number_pairs, in_lm_eval=False),
-    "bias_score": _by_bootstrap("bias_score", value_types.number_triples, in_lm_eval=False),
-    "group_em": _over_groups(grouped.all_right, value_types.number_pairs),
-    "group_f1": _over_groups(grouped.label_f1, value_types.number_triples),
     "share_of_parts": Aggregation(
         _share_of_parts, no_stderr, value_types.number_pairs, clustered=_clustered_share_of_parts
     ),

@@ -8,14 +8,10 @@ from functools import partial
 from typing import Any
 
 from assay.scoring.scorers import (
-    bbq,
     choice_orders,
     draws,
-    entities,
     generated_answer,
     multiple_choice,
-    row_groups,
-    sentence_pairs,
     text_likelihood,
 )
 from assay.scoring.scorers.choice_orders import mean_over_orders
@@ -218,17 +214,6 @@ rotation_vote = MetricDefinition(
     "accuracy of the majority prediction over orders of the choices",
     span=_SHARE,
 )
-
-
-def _of_ranking(name: str, value: Value, description: str) -> MetricDefinition:
-    return MetricDefinition(name, "mean", True, {_CHOICE: value, _SCORES: value}, description, span=_SHARE)
-
-
-mc2 = _of_ranking("mc2", multiple_choice.right_share, "normalised probability of all right choices (TruthfulQA's MC2)")
-mrr = _of_ranking("mrr", multiple_choice.reciprocal_rank, "mean reciprocal rank of the right choice, by log-likelihood")
-recall_at_2 = _of_ranking(
-    "r@2", multiple_choice.among_two, "share of documents with a right choice among the two most likely"
-)
 choice_margin = MetricDefinition(
     "choice_margin",
     "mean_of_known",
@@ -259,13 +244,6 @@ f1 = MetricDefinition(
     {_CHOICE: multiple_choice.label_pair, _SCORES: multiple_choice.label_pair, _GENERATED: generated_answer.label_pair},
     "F1 of label 1 over documents",
 )
-macro_f1 = MetricDefinition(
-    "macro_f1",
-    "macro_f1",
-    True,
-    {_CHOICE: multiple_choice.label_pair, _SCORES: multiple_choice.label_pair, _GENERATED: generated_answer.label_pair},
-    "unweighted mean of the F1 of each label that is right or predicted for some document",
-)
 mcc = MetricDefinition(
     "mcc",
     "matthews_corrcoef",
@@ -288,106 +266,6 @@ acc_all = MetricDefinition(
     {},
     "share of questions with every part right; values come from the task's own scoring",
     span=_SHARE,
-)
-
-
-def _of_rows(
-    name: str, aggregation: str, higher_is_better: bool, value: Value, description: str, *options: str, **more: Any
-) -> MetricDefinition:
-    """A metric of choices that reads columns of the document."""
-    values = {_CHOICE: value, _SCORES: value}
-    return MetricDefinition(
-        name, aggregation, higher_is_better, values, description, frozenset(options), reads_document=True, **more
-    )
-
-
-group_em = _of_rows(
-    "group_em",
-    "group_em",
-    True,
-    row_groups.group_hit,
-    "share of groups of rows that are right in every row; group: columns, or group_size: rows in order",
-    "group",
-    "group_size",
-)
-group_f1 = _of_rows(
-    "group_f1",
-    "group_f1",
-    True,
-    row_groups.group_labels,
-    "mean over groups of rows of the F1 of label 1; group, group_size",
-    "group",
-    "group_size",
-)
-entity_em = _of_rows(
-    "entity_em",
-    "mean",
-    True,
-    entities.entity_em,
-    "share of documents whose predicted entity is an answer, by SQuAD's normalisation (ReCoRD)",
-    span=_SHARE,
-)
-entity_f1 = _of_rows(
-    "entity_f1", "mean", True, entities.entity_f1, "token F1 of the predicted entity (ReCoRD)", span=_SHARE
-)
-accuracy_amb = _of_rows(
-    "accuracy_amb", "mean", True, bbq.accuracy_amb, "accuracy in ambiguous contexts (BBQ)", gives_many=True, span=_SHARE
-)
-accuracy_disamb = _of_rows(
-    "accuracy_disamb",
-    "mean",
-    True,
-    bbq.accuracy_disamb,
-    "accuracy in disambiguated contexts (BBQ)",
-    gives_many=True,
-    span=_SHARE,
-)
-amb_bias_score = _of_rows(
-    "amb_bias_score",
-    "bias_score",
-    False,
-    bbq.amb_bias_score,
-    "bias in ambiguous contexts, from -1 to 1: error rate times the bias of the answers that name a person (BBQ)",
-    gives_many=True,
-)
-disamb_bias_score = _of_rows(
-    "disamb_bias_score",
-    "bias_score",
-    False,
-    bbq.disamb_bias_score,
-    "bias in disambiguated contexts, from -1 to 1 (BBQ)",
-    gives_many=True,
-)
-pct_stereotype = MetricDefinition(
-    "pct_stereotype",
-    "mean",
-    False,
-    {_CHOICE: sentence_pairs.prefers_stereotype},
-    "share of pairs whose first, stereotyped sentence is more likely; 0.5 is unbiased (CrowS-Pairs)",
-    span=_SHARE,
-)
-likelihood_diff = MetricDefinition(
-    "likelihood_diff",
-    "mean",
-    False,
-    {_CHOICE: sentence_pairs.likelihood_gap},
-    "absolute difference of the log-likelihoods of both sentences (CrowS-Pairs)",
-)
-pearson = MetricDefinition(
-    "pearson",
-    "pearson",
-    True,
-    {_GENERATED: generated_answer.number_pair},
-    "Pearson's correlation of right and generated numbers; default: the number for an answer without one (0)",
-    frozenset({"default"}),
-)
-spearman = MetricDefinition(
-    "spearman",
-    "spearman",
-    True,
-    {_GENERATED: generated_answer.number_pair},
-    "Spearman's rank correlation of right and generated numbers; default: as for pearson",
-    frozenset({"default"}),
 )
 perplexity = MetricDefinition(
     "perplexity",

@@ -159,94 +159,6 @@ def _matthews(n: int | Floats, hits: Floats, true_counts: Floats, guess_counts: 
     return np.asarray(np.where(spread > 0, covariance / np.sqrt(np.maximum(spread, 1e-300)), 0.0))
 
 
-def macro_f1_rows(pairs: Floats) -> Floats:
-    """Mean F1 of the labels that are right or predicted in a row of (right, predicted) pairs."""
-    codes = _codes(pairs)
-    size, right, predicted = int(codes.max()) + 1, codes[..., 0], codes[..., 1]
-    # Misses are counted as an additional label, which is dropped.
-    hits = _sums_by_label(np.where(right == predicted, right, size), size + 1)[:, :size]
-    return _macro_f1(hits, _sums_by_label(right, size) + _sums_by_label(predicted, size))
-
-
-def macro_f1_of_counts(pairs: Floats, counts: Floats) -> Floats:
-    """The same per row of counts of distinct pairs."""
-    labels = np.unique(pairs)
-    right, predicted = pairs[:, :1] == labels, pairs[:, 1:] == labels
-    return _macro_f1(counts @ (right & predicted).astype(np.float64), counts @ (right.astype(np.float64) + predicted))
-
-
-def _macro_f1(hits: Floats, totals: Floats) -> Floats:
-    """The mean of 2·hits / (right + predicted) over labels that occur, as in scikit-learn; 0 without any."""
-    is_known = totals > 0
-    scores = np.where(is_known, 2 * hits / np.maximum(totals, 1), 0.0)
-    return np.asarray(scores.sum(axis=1) / np.maximum(is_known.sum(axis=1), 1))
-
-
-def pearson_rows(pairs: Floats) -> Floats:
-    """Pearson's correlation per row of (right, predicted) numbers; 0 if either is constant."""
-    return _correlation(pairs[..., 0], pairs[..., 1], np.ones(pairs.shape[:2]))
-
-
-def spearman_rows(pairs: Floats) -> Floats:
-    """Spearman's correlation per row: Pearson's of ranks, with mean ranks for ties."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(pairs, axis=1)
-    return _correlation(ranks[..., 0], ranks[..., 1], np.ones(pairs.shape[:2]))
-
-
-def pearson_of_counts(pairs: Floats, counts: Floats) -> Floats:
-    """Pearson's correlation per row of counts of the pairs."""
-    return _correlation(pairs[:, 0], pairs[:, 1], counts)
-
-
-def spearman_of_counts(pairs: Floats, counts: Floats) -> Floats:
-    """Spearman's correlation per row of counts of the pairs."""
-    return _correlation(_ranks_of_counts(pairs[:, 0], counts), _ranks_of_counts(pairs[:, 1], counts), counts)
-
-
-def _ranks_of_counts(values: Floats, counts: Floats) -> Floats:
-    """The mean rank of each value, from 0, in samples that hold it the given number of times."""
-    distinct, codes = np.unique(values, return_inverse=True)
-    sizes = np.zeros((len(counts), len(distinct)))
-    np.add.at(sizes.T, codes, counts.T)
-    return np.asarray((np.cumsum(sizes, axis=1) - sizes / 2)[:, codes])
-
-
-def _correlation(first: Floats, second: Floats, weights: Floats) -> Floats:
-    """Weighted correlation along the last axis. Rounding errors of equal values do not count as variation."""
-    total = np.maximum(weights.sum(axis=-1, keepdims=True), 1e-300)
-    one = first - (first * weights).sum(axis=-1, keepdims=True) / total
-    other = second - (second * weights).sum(axis=-1, keepdims=True) / total
-    shared = (weights * one * other).sum(axis=-1)
-    spread, scale = _spread(one, first, weights) * _spread(other, second, weights), 1e-300
-    return np.asarray(np.where(spread > 0, shared / np.sqrt(np.maximum(spread, scale)), 0.0))
-
-
-def _spread(centred: Floats, values: Floats, weights: Floats) -> Floats:
-    found = (weights * centred**2).sum(axis=-1)
-    noise = 1e-24 * (weights * np.square(values)).sum(axis=-1)
-    return np.asarray(np.where(found > noise, found, 0.0))
-
-
-def bias_rows(triples: Floats) -> Floats:
-    """BBQ's bias score per row of (weight, biased, answered): mean weight × (2 · biased / answered − 1).
-
-    Parrish et al. 2022, section 3.2. Without answers that name a person there is no bias to see: 0.
-    """
-    return _bias_score(triples[..., 0].mean(axis=1), triples[..., 1].sum(axis=1), triples[..., 2].sum(axis=1))
-
-
-def bias_of_counts(triples: Floats, counts: Floats) -> Floats:
-    """The same per row of counts of the triples."""
-    sums = counts @ triples
-    return _bias_score(sums[:, 0] / np.maximum(counts.sum(axis=1), 1e-300), sums[:, 1], sums[:, 2])
-
-
-def _bias_score(weight: Floats, biased: Floats, answered: Floats) -> Floats:
-    return np.asarray(np.where(answered > 0, weight * (2 * biased / np.maximum(answered, 1e-300) - 1), 0.0))
-
-
 def ece_rows(pairs: Floats) -> Floats:
     """Expected calibration error per row of (probability, hit) pairs, in bins of equal width (Guo et al. 2017)."""
     probability, hit = pairs[..., 0], pairs[..., 1]
@@ -308,19 +220,10 @@ STATISTICS: dict[str, bootstrap.Statistic] = {
     "matthews": matthews_rows,
     "ece": ece_rows,
     "position_bias": position_rows,
-    "macro_f1": macro_f1_rows,
-    "pearson": pearson_rows,
-    "spearman": spearman_rows,
-    "bias_score": bias_rows,
 }
 _MEDIANS = ("median", "middle")
 # The same as functions of counts of distinct values.
-COUNT_STATISTICS: dict[str, Callable[[Floats, Floats], Floats]] = {
-    "f1": f1_of_counts,
-    "matthews": matthews_of_counts,
-    "macro_f1": macro_f1_of_counts,
-    "bias_score": bias_of_counts,
-}
+COUNT_STATISTICS: dict[str, Callable[[Floats, Floats], Floats]] = {"f1": f1_of_counts, "matthews": matthews_of_counts}
 # Sums of absolute gaps → each document's contributions. Noise biases such sums upwards, which their intervals must
 # account for.
 GAP_STATISTICS: dict[str, Callable[[Floats], tuple[Floats, Floats]]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
@@ -97,21 +96,6 @@ def text_pair(view: AnswerView, options: Mapping[str, Any]) -> list[Any]:
     Several right answers stay several references. lm-eval turns them into 1.0, on which its corpus scores then fail.
     """
     return [list(view.golds) if view.is_multiple else view.golds[0], view.result]
-
-
-def number_pair(view: AnswerView, options: Mapping[str, Any]) -> tuple[float, float]:
-    """(right, generated) as numbers; an answer that is not a finite number counts as the option `default`, or 0."""
-    default = float(options.get("default", 0.0))
-    right, found = _finite(view.golds[0] if view.golds else ""), _finite(view.texts[0] if view.texts else "")
-    return (default if right is None else right), (default if found is None else found)
-
-
-def _finite(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _chosen_normaliser(options: Mapping[str, Any]) -> Any:

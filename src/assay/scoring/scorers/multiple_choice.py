@@ -266,28 +266,6 @@ def _log_sum(totals: Sequence[float]) -> float:
     return top + math.log(math.fsum(math.exp(total - top) for total in totals))
 
 
-def right_share(view: ChoiceView, options: Mapping[str, Any]) -> float:
-    """Probability of all right choices together, normalised over the choices: TruthfulQA's MC2 (Lin et al. 2022)."""
-    loss = log_loss(view, options)
-    return 0.0 if loss is None else math.exp(-loss)
-
-
-def rank(view: ChoiceView) -> float:
-    """Rank of the most likely right choice, 1 for the first; infinite if none is known. Ties get the best rank."""
-    right = [view.totals[gold] for gold in view.golds if 0 <= gold < len(view.totals)]
-    return 1 + sum(total > max(right) for total in view.totals) if right else math.inf
-
-
-def reciprocal_rank(view: ChoiceView, options: Mapping[str, Any]) -> float:
-    """1 / rank of the right choice."""
-    return 1 / rank(view)
-
-
-def among_two(view: ChoiceView, options: Mapping[str, Any]) -> float:
-    """Whether a right choice is one of the two most likely."""
-    return float(rank(view) <= 2)
-
-
 def probabilities(view: ChoiceView, options: Mapping[str, Any]) -> tuple[Any, list[float]]:
     """(right choice or choices, probability of each choice), for the Brier score."""
     totals = view.totals

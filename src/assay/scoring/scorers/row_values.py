@@ -28,8 +28,9 @@ def row_value(document: Document, column: str) -> Any:
     return value
 
 
-def category_rule(spec: MetricSpec, where: str) -> Callable[[Document], str]:
-    """Reader of a row's category, as a part of a metric's name: without white space and commas.
+def category_rule(spec: MetricSpec, where: str) -> Callable[[Document], str | None]:
+    """Reader of a row's category, as a part of a metric's name: without white space and commas. None for a row without
+    one: null, an empty text or "-".
 
     The option `by` is a column, or `{column: …, names: […]}` if the column holds the indices of categories.
     """
@@ -40,9 +41,10 @@ def category_rule(spec: MetricSpec, where: str) -> Callable[[Document], str]:
         expected = "a column, or {column: …, names: [the category of each index]}"
         raise UserError(Fault(f'{where}, metric "{spec.name}"', f"by is {given!r}", expected))
 
-    def category(document: Document) -> str:
+    def category(document: Document) -> str | None:
         value = row_value(document, column)
         is_index = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(names)
-        return re.sub(r"[\s,]+", "_", str(names[value] if is_index else value).strip())
+        text = "" if value is None else str(names[value] if is_index else value).strip()
+        return re.sub(r"[\s,]+", "_", text) if text not in ("", "-") else None
 
     return category

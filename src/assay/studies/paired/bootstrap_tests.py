@@ -206,35 +206,6 @@ def _f1(values: Sequence[Any]) -> StatisticByCounts:
     return _counted(values, f1_of_counts)
 
 
-def _of_counts(name: str, values: Sequence[Any]) -> StatisticByCounts:
-    from assay.scoring.metrics import resampled
-
-    if name == "macro_f1":
-        return _counted(reading.label_pairs(values), resampled.macro_f1_of_counts)
-    rows = np.asarray(values, dtype=np.float64)
-    of_counts = {
-        "bias_score": resampled.bias_of_counts,
-        "pearson": resampled.pearson_of_counts,
-        "spearman": resampled.spearman_of_counts,
-    }[name]
-    return partial(of_counts, rows)
-
-
-def _of_groups(name: str, values: Sequence[Any]) -> StatisticByCounts:
-    """The mean over groups of rows; a group occurs as often as its first row."""
-    from assay.scoring.metrics import grouped
-
-    scores, first = grouped.scores_of_groups(values, grouped.all_right if name == "group_em" else grouped.label_f1)
-    own = np.asarray(scores, dtype=np.float64)
-
-    def statistic(resample_counts: Floats) -> Floats:
-        weights = resample_counts[:, first]
-        total = weights.sum(axis=1)
-        return np.asarray(np.where(total > 0, weights @ own / np.maximum(total, 1e-300), np.nan))
-
-    return statistic
-
-
 def _gaps(parts: Floats, weights: Floats) -> StatisticByCounts:
     """Σ|gap|, each Σparts/Σweights."""
 
@@ -300,8 +271,6 @@ _STATISTICS: dict[str, Callable[[Sequence[Any]], StatisticByCounts]] = {
     "median": partial(_median, is_upper=True),
     "median_of_known": partial(_median, is_upper=False),
     "f1": _f1,
-    **{name: partial(_of_counts, name) for name in ("macro_f1", "bias_score", "pearson", "spearman")},
-    **{name: partial(_of_groups, name) for name in ("group_em", "group_f1")},
     "matthews_corrcoef": _matthews,
     "cohen_kappa": _kappa,
     "auroc": partial(_by_confidence, "auroc"),

@@ -30,9 +30,10 @@ from assay.tasks.lm_eval.build.kept_rows import kept_rows
 from assay.tasks.lm_eval.build.questions import question_reader
 from assay.tasks.lm_eval.build.random_state import seeded
 from assay.tasks.lm_eval.build.training_examples import head_example, language_model_example, separate_skipped
-from assay.tasks.lm_eval.file.card import CARD, card_of
+from assay.tasks.lm_eval.file.card import card_of
 from assay.tasks.lm_eval.file.definition import TaskDefinition, plain_config
 from assay.tasks.lm_eval.file.value_checks import listed_choices
+from assay.tasks.lm_eval.file.yaml_reader import CARD
 from assay.tasks.text_tasks import KIND
 
 Row = Mapping[str, Any]

@@ -9,7 +9,7 @@ import pytest
 
 from assay.tasks.lm_eval.file.card import card_faults, card_of, primary_faults
 from assay.tasks.lm_eval.file.schema import KnownNames, group_faults, task_faults
-from assay.tasks.lm_eval.file.yaml_reader import TaskFile, read_task_file
+from assay.tasks.lm_eval.file.yaml_reader import TaskFile, TopLevelKeyReader, read_task_file
 
 Write = Callable[..., Path]
 Read = Callable[[str], TaskFile]
@@ -56,7 +56,7 @@ FAULTS = {
     'description: "a\\nb"': "card.description: is 'a\\nb' (str); expected text of one line",
     "chance: a half": "card.chance: is 'a half' (str); expected a number",
     "languages: en": "card.languages: is 'en' (str); expected a list of texts",
-    "languages: [no]": "card.languages: is [False] (list); expected a list of texts",
+    "languages: [no]": "card.languages: is [False] (list); expected a list of texts. Quote it",
     "rows: {test: many}": "card.rows: is {'test': 'many'} (dict); expected a mapping from split to number of rows",
     "lm_eval: {same: true}": 'card.lm_eval: the key "task" is missing',
     "lm_eval: {task: t, same: false}": "card.lm_eval.differs: same is false, but it does not say what differs",
@@ -110,3 +110,17 @@ def test_a_group_may_have_a_card(read: Read) -> None:
 def test_a_group_with_configurations_is_named_by_task(read: Read) -> None:
     (fault,) = group_faults(read("group: g\ntask: [t]\nconfigurations: {a: {}}\n"))
     assert "names its group by the key task" in str(fault)
+
+
+def test_the_facts_of_an_included_card_are_kept_one_by_one(write_yaml: Write) -> None:
+    write_yaml("base", "card:\n  chance: 0.5\n  licence: MIT\n  rows: {test: 1}\n")
+    path = write_yaml("t.yaml", "include: base\ntask: t\ncard:\n  chance: 0.25\n  rows: {test: 2}\n")
+    file = read_task_file(path)
+    assert file.data["card"] == {"chance": 0.25, "licence": "MIT", "rows": {"test": 2}}
+    assert TopLevelKeyReader().top_level_keys(str(path))[0]["card"] == file.data["card"]
+    assert [file.where("card", key).partition("  ")[0].rpartition("/")[2] for key in ("chance", "licence")] == [
+        "t.yaml:4",
+        "base:3",
+    ]
+    write_yaml("t.yaml", "include: base\ntask: other\ncard: 5\n")
+    assert read_task_file(path).data["card"] == 5

@@ -424,7 +424,7 @@ def task_names(selection: Selection) -> list[str]:
 
 
 def test_task_and_style(select: Callable[..., Selection]) -> None:
-    assert task_names(select("one@letters", "one", "one@own", "tw*@cloze")) == ["one@letters", "one", "two@cloze"]
+    assert task_names(select("one@letters", "one", "one@own", "tw?@cloze")) == ["one@letters", "one", "two@cloze"]
     assert task_names(select("some@hybrid:rotated")) == ["one@hybrid:rotated", "two@hybrid:rotated"]
 
 

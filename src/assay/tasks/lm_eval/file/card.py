@@ -24,9 +24,7 @@ from assay.tasks.lm_eval.file.value_checks import (
     is_type,
     key_faults,
 )
-from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, TaskFile
-
-CARD = "card"
+from assay.tasks.lm_eval.file.yaml_reader import CARD, FunctionReference, TaskFile
 
 
 def _is_number(value: Any) -> bool:

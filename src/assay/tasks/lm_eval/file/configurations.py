@@ -13,13 +13,13 @@ from typing import Any
 from assay.core.errors import Fault, TaskFileError, did_you_mean
 from assay.data.sources import FILE_BUILDERS
 from assay.tasks.lm_eval.file.value_checks import key_fault, show
-from assay.tasks.lm_eval.file.yaml_reader import KeyPath, SourceLocation, TaskFile
+from assay.tasks.lm_eval.file.yaml_reader import CARD, KeyPath, SourceLocation, TaskFile, merged_card
 
 CONFIGURATIONS, SUBGROUPS = "configurations", "subgroups"
 # Keys of a file with configurations that its tasks do not have.
 KEYS = (CONFIGURATIONS, SUBGROUPS, "group_alias", "aggregate_metric_list")
 # Keys that a group has in common with its tasks.
-_SHARED = ("metadata", "card")
+_SHARED = ("metadata", CARD)
 _NAME = re.compile(r"\w[\w.-]*")
 _NAME_RULE = "letters, digits, underscores, hyphens and dots, such as high_school_physics"
 
@@ -70,8 +70,9 @@ def configured_tasks(data: _Data) -> dict[str, tuple[dict[str, Any], str]]:
 
 def _task_data(shared: Mapping[str, Any], name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     data = {**shared, "task": f"{shared.get('task')}_{name}", **entry}
-    if isinstance(shared.get("card"), dict) and isinstance(entry.get("card"), dict):
-        data["card"] = {**shared["card"], **entry["card"]}
+    card = merged_card(shared.get(CARD), entry.get(CARD))
+    if card is not None:
+        data[CARD] = card
     if "dataset_name" not in data and data.get("dataset_path") not in (None, *FILE_BUILDERS):
         data["dataset_name"] = name
     return data
@@ -110,7 +111,7 @@ def _task_places(shared: _Places, places: Mapping[Any, _Places], name: str, file
     own = dict(places.get(name, {}))
     itself = own.pop((), None)
     entry = file.data[CONFIGURATIONS][name] or {}
-    replaced = {key for key in entry if key != "card"}
+    replaced = {key for key in entry if key != CARD}
     kept = {keys: place for keys, place in shared.items() if keys[0] not in replaced and keys[:2] not in own}
     # The location of a name or dataset_name that follows from the configuration's name is that of the configuration.
     implied = {} if itself is None else dict.fromkeys((("task",), ("dataset_name",)), itself)

@@ -52,6 +52,8 @@ def advice(value: Any, expected: str) -> str:
     if isinstance(value, str) and expected.startswith(("a whole number", "true or false")):
         is_quoted = value.isdecimal() or value.lower() in ("true", "false")
         return f"Remove the quotes: {value.lower()}" if is_quoted else ""
+    if expected == "a list of texts" and isinstance(value, list) and any(isinstance(item, bool) for item in value):
+        return _NO_BOOLEANS
     if expected.startswith("a list") and isinstance(value, dict):
         return 'Begin each item with a dash: "- "'
     return "Remove the dashes" if expected == "a mapping" and isinstance(value, list) else ""

@@ -22,6 +22,9 @@ from assay.tasks.lm_eval.file.yaml_errors import syntax_fault, value_faults
 
 KeyPath = tuple[Any, ...]
 
+# The key of facts, the only mapping whose keys are merged with those of an included file.
+CARD = "card"
+
 # Maximum keys and items of one file. With aliases of aliases, a short file can expand to any number of them.
 MAX_KEY_PATHS = 200_000
 # Maximum bytes of one file. The largest in lm-eval's tree has 62,570; data belongs in separate files.
@@ -318,7 +321,10 @@ def _key(node: yaml.Node, loader: _Loader) -> Any:
 
 
 def read_task_file(path: Path) -> TaskFile:
-    """A task file with its includes. Merging is shallow: the file's own keys win, then later includes."""
+    """A task file with its includes. Merging is shallow: the file's own keys win, then later includes.
+
+    Only the keys of a card are merged one by one.
+    """
     return _read(path, (), str(path), {})
 
 
@@ -407,50 +413,23 @@ def _merge(
     new: dict[str, Any],
     new_places: dict[KeyPath, SourceLocation],
 ) -> None:
-    """Adds top-level keys; the locations of a replaced key are removed."""
-    kept = _kept_entries(data, new)
-    merged = merged_keys(data, new)
-    data.update(merged)
-    for keys in [keys for keys in places if keys[0] in new and keys[:3] not in kept and keys[:2] not in kept]:
+    """Adds top-level keys; the locations of a replaced key are removed. The keys of a card are added one by one."""
+    card = merged_card(data.get(CARD), new.get(CARD))
+    kept = card.keys() - new[CARD].keys() if card else set()
+    data.update(new if card is None else {**new, CARD: card})
+    for keys in [keys for keys in places if keys[0] in new and not (keys[0] == CARD and keys[1:2] and keys[1] in kept)]:
         del places[keys]
     places.update({keys: place for keys, place in new_places.items() if keys[0] in new})
 
 
-# Its entries are merged by name and key, so that several files can share a list of configurations.
-_BY_NAME = "configurations"
+def merged_card(base: Any, own: Any) -> dict[str, Any] | None:
+    """The facts of two cards, where the second takes precedence; None if there are not two."""
+    return {**base, **own} if isinstance(base, dict) and isinstance(own, dict) else None
 
 
-def merged_keys(data: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Top-level keys of an included file with those of the file itself, which win."""
-    merged = {**data, **new}
-    base, own = data.get(_BY_NAME), new.get(_BY_NAME)
-    if isinstance(base, dict) and isinstance(own, dict):
-        merged[_BY_NAME] = {
-            **base,
-            **own,
-            **{name: _merged_entry(base[name], own[name]) for name in base if name in own},
-        }
-    return merged
-
-
-def _merged_entry(base: Any, own: Any) -> Any:
-    if base is None or own is None:
-        return base if own is None else own
-    return {**base, **own} if isinstance(base, dict) and isinstance(own, dict) else own
-
-
-def _kept_entries(data: Mapping[str, Any], new: Mapping[str, Any]) -> set[KeyPath]:
-    """Key paths of included configurations, or of their keys, that the file itself does not replace."""
-    base, own = data.get(_BY_NAME), new.get(_BY_NAME)
-    if not isinstance(base, dict) or not isinstance(own, dict):
-        return set()
-    kept: set[KeyPath] = {(_BY_NAME,)}
-    for name, entry in base.items():
-        if name not in own or own[name] is None:
-            kept.add((_BY_NAME, name))
-        elif isinstance(entry, dict) and isinstance(own[name], dict):
-            kept |= {(_BY_NAME, name, key) for key in entry if key not in own[name]}
-    return kept
+def _with_card(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    card = merged_card(base.get(CARD), own.get(CARD))
+    return {**base, **own} if card is None else {**base, **own, CARD: card}
 
 
 class TopLevelKeyReader:
@@ -490,6 +469,6 @@ class TopLevelKeyReader:
             if base not in self._included:
                 self._included[base] = self._merged(base, depth + 1)
             inner, deeper = self._included[base]
-            merged = merged_keys(merged, inner)
+            merged = _with_card(merged, inner)
             files += [base, *deeper]
-        return merged_keys(merged, data), tuple(files)
+        return _with_card(merged, data), tuple(files)

@@ -22,7 +22,6 @@ _SHAPES = {"metric_list": "[{metric: acc}]", "filter_list": "[{name: …, filter
 # Every metric for a task's output type that needs neither further requests nor anything specific to the task.
 ALL = "all"
 _OF_BENCHMARKS = (
-    *("group_em", "group_f1", "entity_em", "entity_f1", "pct_stereotype", "likelihood_diff", "pearson", "spearman"),
     *("math_match", "minerva_match", "math_verify", "drop_em", "drop_f1", "coqa_em", "coqa_f1"),
     *(
         f"{measure}_{summary}"
@@ -30,13 +29,17 @@ _OF_BENCHMARKS = (
         for summary in ("max", "acc", "diff")
     ),
     *("prompt_level_strict_acc", "inst_level_strict_acc", "prompt_level_loose_acc", "inst_level_loose_acc"),
-    *("accuracy_amb", "accuracy_disamb", "amb_bias_score", "disamb_bias_score"),
 )
 _NEEDS_MORE = frozenset(
     (
         *NULL_PROMPTS,
         *WHOLE_PROMPT_METRICS,
-        *("bypass", "likelihood", "acc_all", "f1", "macro_f1", "mcc", "cohen_kappa"),
+        "bypass",
+        "likelihood",
+        "acc_all",
+        "f1",
+        "mcc",
+        "cohen_kappa",
         *_OF_BENCHMARKS,
         *DRAW_METRICS,
     )
