@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,7 @@ def test_a_narrow_listing_keeps_names_whole_and_leaves_out_files(
     monkeypatch.setenv("COLUMNS", "80")
     folder = ("--include_path", task_folder)
     out = cli("ls", "tasks", *folder).out
-    assert "  demo_scramble_insertion  exact_match    3 shots  en\n    Restore a word" in out
+    assert re.search("  demo_scramble_insertion +exact_match +3 shots  en\n    Restore a word", out)
     assert "\ndemo\n" in out and "\nexams\n" in out and ".yaml" not in out
     assert max(map(len, out.splitlines())) <= 80
     assert "  quiz  acc_norm  2 tasks  fr\n    Questions of all of school." in cli("ls", "groups", "exams", *folder).out
@@ -116,8 +117,8 @@ def test_a_narrow_listing_keeps_names_whole_and_leaves_out_files(
 
 
 def test_tags_and_tasks_of_a_folder(cli: Cli, task_folder: Path) -> None:
-    (row,) = json.loads(cli("ls", "tags", "--include_path", task_folder, "--json").out)
-    assert row == {"name": "paint", "members": "colours", "file": ""}
+    rows = json.loads(cli("ls", "tags", "--include_path", task_folder, "--json").out)
+    assert next(row for row in rows if row["name"] == "paint") == {"name": "paint", "members": "colours", "file": ""}
     (row,) = json.loads(cli("ls", "tasks", "colours", "--include-path", task_folder, "--json").out)
     assert (row["type"], row["tags"]) == ("multiple_choice", "paint")
 

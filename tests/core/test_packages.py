@@ -36,3 +36,11 @@ def test_a_thing_declares_one_package_or_several() -> None:
 
     assert [need.module for need in declared_packages(Filter, "x")] == ["one", "two"]
     assert declared_packages(object(), "x") == []
+
+
+def test_a_thing_may_name_its_own_extra() -> None:
+    class Metric:
+        package, extra = ("langdetect",), "tasks"
+
+    (need,) = declared_packages(Metric(), "task ifeval")
+    assert (need.module, need.extra) == ("langdetect", "tasks")

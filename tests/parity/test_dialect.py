@@ -19,7 +19,7 @@ pytest.importorskip("sacrebleu")
 pytest.importorskip("sklearn")
 
 from assay.scoring.metrics.aggregations import AGGREGATIONS  # noqa: E402
-from assay.scoring.registry import FILTERS, METRICS  # noqa: E402
+from assay.scoring.registry import FILTERS, METRICS, OF_BENCHMARKS  # noqa: E402
 from assay.tasks.lm_eval.file.schema import CODE_KEYS, FEWSHOT_KEYS, GROUP_KEYS, TASK_KEYS  # noqa: E402
 from parity.compare import Near, RecordComparison, Tolerance, is_same  # noqa: E402
 from parity.golden import COMMAND, DIALECT, OWN, REQUEST_CASES, digest_of, jobs, read_golden, shortened  # noqa: E402
@@ -143,7 +143,7 @@ def words_of_task_files() -> set[str]:
 
 def test_the_dialect_uses_every_key_there_is() -> None:
     unserved = {"doc_to_image", "doc_to_audio"}  # no model of this version takes them
-    ours = {"card", "cluster", "format", "perplexity", "prompts"}
+    ours = {"card", "cluster", "format", "keep_docs", "perplexity", "prompts"}
     assert {*TASK_KEYS, *GROUP_KEYS, *FEWSHOT_KEYS, *CODE_KEYS} - unserved - ours <= words_of_task_files()
 
 
@@ -164,6 +164,7 @@ def test_the_dialect_uses_every_filter_metric_and_aggregation_of_lm_eval() -> No
     # Values of lm-eval's own task code, here metrics.
     left_out |= {"accuracy_amb", "accuracy_disamb", "amb_bias_score", "disamb_bias_score"}
     left_out |= {"pct_stereotype", "likelihood_diff"}
+    left_out |= set(OF_BENCHMARKS) | {"share_of_parts"}  # values of lm-eval's own task code, here metrics
     assert {*FILTERS.names(), *METRICS.names(), *AGGREGATIONS} - left_out <= words_of_task_files()
 
 

@@ -317,3 +317,12 @@ def test_a_hundred_thousand_documents_are_resampled_in_seconds(name: str, is_clu
     is_resampled = is_clustered or name not in ("f1", "matthews_corrcoef", "median")
     most = 10 if is_resampled and name in TWO_THOUSAND_TIMES else 5
     assert found.n == 100_000 and time.process_time() - began < most
+
+
+def test_share_of_parts_is_a_ratio_of_sums() -> None:
+    aggregation = AGGREGATIONS["share_of_parts"]
+    values = [(1.0, 2.0), (3.0, 3.0), (0.0, 1.0)]
+    assert aggregation.estimate(aggregation.read(values)).value == pytest.approx(4 / 6)
+    assert aggregation.clustered is not None
+    assert aggregation.clustered(aggregation.read(values), ["a", "a", "b"]).value == pytest.approx(4 / 6)
+    assert aggregation.lm_eval_stderr(values, 100) is None

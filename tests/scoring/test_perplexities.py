@@ -14,6 +14,7 @@ from assay.core.responses import Failure, Logprob
 from assay.core.results import AnsweredDocument, RunResult
 from assay.core.scores import Sample, TextCounts
 from assay.scoring.answer_counts import text_counts
+from assay.scoring.scorers.text_likelihood import LikelihoodView, per_byte, per_word
 from assay.testing import ScriptedModel
 
 METRICS = ["token_perplexity", "nats_per_token", "document_perplexity", "document_perplexity_median"]
@@ -103,3 +104,11 @@ def test_a_hopeless_text_has_an_infinite_perplexity() -> None:
     assert value(result, "document_perplexity") == math.inf
     assert value(result, "document_perplexity_median") == pytest.approx(math.exp(2))
     assert result.task("texts").metric("document_perplexity").estimate.stderr is None
+
+
+def test_words_and_bytes_of_another_column() -> None:
+    view = LikelihoodView(Logprob(-4.0, 2, False), "a-b")
+    document = Document("wikitext", 0, {"page": "a @-@ b"})
+    assert per_word(view, {"counted": "page"}, document) == (-4.0, 3)
+    assert per_byte(view, {"counted": "page"}, document) == (-4.0, 7)
+    assert per_word(view, {}, document) == (-4.0, 1)

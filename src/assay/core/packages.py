@@ -1,8 +1,8 @@
 """Optional packages that are imported late, checked before any work starts.
 
-Code that needs a package declares it: an attribute `package` (a module name, or several; `extra` for the extra of Assay
-that installs it) of a filter, a metric's value function, an aggregation or a function; or a `RequiredPackage` for a figure. `missing_packages` lists everything that
-is not installed at once.
+Code that needs a package declares it: an attribute `package` (a module name, or several), and perhaps `extra` (the
+extra of Assay that installs it), of a filter, a metric's value function, an aggregation or a function; or a
+`RequiredPackage` for a figure. `missing_packages` lists everything that is not installed at once.
 """
 
 from __future__ import annotations

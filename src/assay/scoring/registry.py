@@ -107,7 +107,7 @@ _METRIC_NAMES = (
     "word_perplexity",
 )
 # Defined apart from the others, in `benchmark_metrics`.
-_OF_BENCHMARKS = (
+OF_BENCHMARKS = (
     *("math_match", "minerva_match", "math_verify", "drop_em", "drop_f1", "coqa_em", "coqa_f1"),
     *(
         f"{measure}_{summary}"
@@ -138,7 +138,7 @@ METRICS = _Metrics(
         name: f"assay.scoring.metrics.definitions:{_OTHER_ATTRIBUTES.get(name, name)}"
         for name in (*_METRIC_NAMES, *DRAW_METRICS)
     }
-    | {name: f"assay.scoring.metrics.benchmark_metrics:{name}" for name in _OF_BENCHMARKS},
+    | {name: f"assay.scoring.metrics.benchmark_metrics:{name}" for name in OF_BENCHMARKS},
     "assay.metrics",
 )
 

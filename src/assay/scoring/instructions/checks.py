@@ -17,7 +17,8 @@ from assay.scoring.instructions.sentences import capital_word_count, sentence_co
 Arguments = Mapping[str, Any]
 Check = Callable[[str, Arguments], bool]
 
-_AT_LEAST, _LESS_THAN = "at least", "less than"
+# The other relation is "at least".
+_LESS_THAN = "less than"
 _FIXED_ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 _FENCES = ("```json", "```Json", "```JSON", "```")
 _POSTSCRIPTS = {"P.P.S": r"\s*p\.\s?p\.\s?s.*$", "P.S.": r"\s*p\.\s?s\..*$"}
@@ -31,6 +32,14 @@ def _agrees(count: int, relation: str | None, threshold: int) -> bool:
     return count < threshold if relation == _LESS_THAN else count >= threshold
 
 
+def _number(given: Arguments, name: str) -> int:
+    return int(given[name])
+
+
+def _text(given: Arguments, name: str) -> str:
+    return str(given[name]).strip()
+
+
 def has_keywords(text: str, given: Arguments) -> bool:
     """Every keyword occurs."""
     return all(re.search(word, text, re.IGNORECASE) for word in given["keywords"])
@@ -38,7 +47,7 @@ def has_keywords(text: str, given: Arguments) -> bool:
 
 def has_keyword_often(text: str, given: Arguments) -> bool:
     """A keyword occurs often enough, or seldom enough."""
-    found = re.findall(given["keyword"].strip(), text, re.IGNORECASE)
+    found = re.findall(_text(given, "keyword"), text, re.IGNORECASE)
     return _agrees(len(found), given["relation"], given["frequency"])
 
 
@@ -49,7 +58,7 @@ def lacks_words(text: str, given: Arguments) -> bool:
 
 def has_letter_often(text: str, given: Arguments) -> bool:
     """A letter, or other character, occurs often enough, or seldom enough."""
-    return _agrees(text.lower().count(given["letter"].strip().lower()), given["let_relation"], given["let_frequency"])
+    return _agrees(text.lower().count(_text(given, "letter").lower()), given["let_relation"], given["let_frequency"])
 
 
 def is_in_asked_language(text: str, given: Arguments) -> bool:
@@ -73,7 +82,7 @@ def has_divided_paragraphs(text: str, given: Arguments) -> bool:
     is_empty = [not paragraph.strip() for paragraph in paragraphs]
     if any(is_empty[1:-1]):
         return False
-    return is_empty.count(False) == given["num_paragraphs"]
+    return is_empty.count(False) == _number(given, "num_paragraphs")
 
 
 def has_first_word(text: str, given: Arguments) -> bool:
@@ -84,24 +93,24 @@ def has_first_word(text: str, given: Arguments) -> bool:
     if not words:
         return False
     first = _END_OF_FIRST_WORD.split(words[0].lstrip("'").lstrip('"'))[0].lower()
-    return count == given["num_paragraphs"] and first == given["first_word"].lower()
+    return count == _number(given, "num_paragraphs") and first == str(given["first_word"]).lower()
 
 
 def has_placeholders(text: str, given: Arguments) -> bool:
     """The number of placeholders such as [address]."""
-    return len(re.findall(r"\[.*?\]", text)) >= given["num_placeholders"]
+    return len(re.findall(r"\[.*?\]", text)) >= _number(given, "num_placeholders")
 
 
 def has_postscript(text: str, given: Arguments) -> bool:
     """A postscript after its marker."""
-    marker = given["postscript_marker"].strip()
+    marker = _text(given, "postscript_marker")
     pattern = _POSTSCRIPTS.get(marker, rf"\s*{marker.lower()}.*$")
     return re.search(pattern, text.lower(), re.MULTILINE) is not None
 
 
 def has_bullets(text: str, given: Arguments) -> bool:
     """The exact number of bullet points."""
-    return len(_STAR_BULLET.findall(text)) + len(_DASH_BULLET.findall(text)) == given["num_bullets"]
+    return len(_STAR_BULLET.findall(text)) + len(_DASH_BULLET.findall(text)) == _number(given, "num_bullets")
 
 
 def is_fixed_answer(text: str, given: Arguments) -> bool:
@@ -113,13 +122,13 @@ def has_highlights(text: str, given: Arguments) -> bool:
     """The number of parts between asterisks; a part between two on each side may count twice, as for the authors."""
     single = [part.strip("*") for part in _HIGHLIGHT.findall(text)]
     double = [part.removeprefix("**").removesuffix("**") for part in _DOUBLE_HIGHLIGHT.findall(text)]
-    return sum(bool(part.strip()) for part in [*single, *double]) >= given["num_highlights"]
+    return sum(bool(part.strip()) for part in [*single, *double]) >= _number(given, "num_highlights")
 
 
 def has_sections(text: str, given: Arguments) -> bool:
     """The number of sections that begin with a word and a number."""
-    marks = re.findall(rf"\s?{given['section_spliter'].strip()}\s?\d+\s?", text)
-    return len(marks) >= given["num_sections"]
+    marks = re.findall(rf"\s?{_text(given, 'section_spliter')}\s?\d+\s?", text)
+    return len(marks) >= _number(given, "num_sections")
 
 
 def is_json(text: str, given: Arguments) -> bool:
@@ -150,12 +159,12 @@ def has_two_responses(text: str, given: Arguments) -> bool:
 
 def repeats_request(text: str, given: Arguments) -> bool:
     """The text begins with the request."""
-    return text.strip().lower().startswith(given["prompt_to_repeat"].strip().lower())
+    return text.strip().lower().startswith(_text(given, "prompt_to_repeat").lower())
 
 
 def has_end(text: str, given: Arguments) -> bool:
     """The text ends with a phrase."""
-    return text.strip().strip('"').lower().endswith(given["end_phrase"].strip().lower())
+    return text.strip().strip('"').lower().endswith(_text(given, "end_phrase").lower())
 
 
 def has_capital_words(text: str, given: Arguments) -> bool:

@@ -169,7 +169,7 @@ class Rouge:
 
     def __call__(self, view: AnswerView, options: Mapping[str, Any]) -> float:
         """F-measure from 0 to 1 with the best matching right answer; the mean over several draws."""
-        scorer = _rouge_scorer(self.kind, bool(options.get("use_stemmer", False)))
+        scorer = rouge_scorer(self.kind, bool(options.get("use_stemmer", False)))
         best = [
             max((scorer.score(gold, text)[self.kind].fmeasure for gold in view.golds), default=0.0)
             for text in view.texts
@@ -178,7 +178,8 @@ class Rouge:
 
 
 @lru_cache(maxsize=16)
-def _rouge_scorer(kind: str, use_stemmer: bool) -> Any:
+def rouge_scorer(kind: str, use_stemmer: bool) -> Any:
+    """The scorer of the package rouge-score for one kind of ROUGE."""
     require("rouge_score", f"metric {kind}")
     from rouge_score.rouge_scorer import RougeScorer
 

@@ -78,7 +78,7 @@ def _overlap(found: set[str], right: set[str]) -> float:
 
 
 def drop_normalised(text: str) -> str:
-    """Words between blanks and hyphens, without case, articles and punctuation; numbers as floats: "1,000" is 1000.0."""
+    """Words between blanks and hyphens, without case, articles and punctuation; numbers as floats, so 5 is 5.0."""
     return " ".join(word for word in map(_word, re.split(" |-", text)) if word)
 
 

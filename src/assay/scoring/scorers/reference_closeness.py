@@ -12,8 +12,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from assay.core.documents import Document
-from assay.core.packages import require
-from assay.scoring.scorers.generated_answer import AnswerView
+from assay.scoring.scorers.generated_answer import AnswerView, rouge_scorer
 from assay.scoring.scorers.row_values import row_value
 
 TRUE, FALSE = "correct_answers", "incorrect_answers"
@@ -65,12 +64,9 @@ def references(answers: list[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def _bleu(text: str, reference: str) -> float:
-    """BLEU of one sentence with T5's settings."""
-    require("sacrebleu", "metric bleu_max")
-    from sacrebleu import corpus_bleu
+    from assay.scoring.metrics.corpus import single_bleu
 
-    settings = {"smooth_method": "exp", "smooth_value": 0.0, "tokenize": "intl", "use_effective_order": False}
-    return float(corpus_bleu([text], [[reference]], force=True, lowercase=False, **settings).score)
+    return single_bleu(text, reference)
 
 
 def _rouge(kind: str) -> Callable[[str, str], float]:
@@ -79,16 +75,8 @@ def _rouge(kind: str) -> Callable[[str, str], float]:
 
 @lru_cache(maxsize=256)
 def _rouge_values(text: str, reference: str) -> dict[str, float]:
-    found = _rouge_scorer().score(_as_lines(reference), _as_lines(text))
-    return {kind: float(score.fmeasure) for kind, score in found.items()}
-
-
-@lru_cache(maxsize=1)
-def _rouge_scorer() -> Any:
-    require("rouge_score", "metric rouge1_max")
-    from rouge_score.rouge_scorer import RougeScorer
-
-    return RougeScorer(list(_ROUGE.values()))
+    reference, text = _as_lines(reference), _as_lines(text)
+    return {kind: float(rouge_scorer(kind, False).score(reference, text)[kind].fmeasure) for kind in _ROUGE.values()}
 
 
 def _as_lines(text: str) -> str:

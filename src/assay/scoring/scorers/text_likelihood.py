@@ -62,6 +62,6 @@ def per_byte(view: LikelihoodView, options: Mapping[str, Any], document: Documen
 
 
 def _counted_text(view: LikelihoodView, options: Mapping[str, Any], document: Document | None) -> str:
-    """The scored text, or the column that the option `counted` names: WikiText's words are those before detokenising."""
+    """The scored text, or the column that the option `counted` names: WikiText counts words before detokenising."""
     column = options.get("counted")
     return view.text if column is None or document is None else str(row_value(document, column))

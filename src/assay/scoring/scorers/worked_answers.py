@@ -1,6 +1,6 @@
 r"""Generated solutions of mathematical problems: the answer in them against the right one.
 
-In: an answer view and the document; the right answer is the task's, or is read from the column that the option `solution`
+In: an answer view and the document; the right answer is the task's, or is in the column that the option `solution`
 names. Out: 1.0 or 0.0, or the mean over several draws.
 """
 
