@@ -42,7 +42,7 @@ from assay.run.events import Listener
 from assay.run.open_model import arguments_notices, object_notices, opened_model
 from assay.scoring.document_scorer import DocumentScorer, document_scorer
 from assay.scoring.metrics.aggregations import AGGREGATIONS
-from assay.scoring.registry import FILTERS, METRICS, check_loaded, metric_definition, scoring_needs
+from assay.scoring.registry import FILTERS, MetricKinds, check_loaded, scoring_needs
 from assay.store.store import Store
 from assay.tasks.catalog import Catalog
 from assay.tasks.head_requests import HEAD_KEY, HeadTask, as_head_task, why_no_head_fits
@@ -79,8 +79,7 @@ class Setup:
 
 def known_names() -> KnownNames:
     """The names that task files may use, from the tables of `assay.scoring`."""
-    metrics = {name: frozenset(metric_definition(name).values) for name in METRICS.names()}
-    return KnownNames(metrics, frozenset(AGGREGATIONS), frozenset(FILTERS.names()))
+    return KnownNames(MetricKinds(), frozenset(AGGREGATIONS), frozenset(FILTERS.names()))
 
 
 def open_catalog(include_path: Sequence[str]) -> Catalog:

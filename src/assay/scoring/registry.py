@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from assay.core.errors import Fault, UserError
@@ -185,6 +185,24 @@ def metric_definition(name: str, where: str = "") -> MetricDefinition:
     """The metric registered under this name."""
     definition: MetricDefinition = METRICS.get(name, where)
     return definition
+
+
+class MetricKinds(Mapping[str, frozenset[str]]):
+    """Metric → output types that it scores; a definition is loaded when its name is looked up."""
+
+    def __getitem__(self, name: str) -> frozenset[str]:
+        if name not in METRICS.names():
+            raise KeyError(name)
+        return frozenset(metric_definition(name).values)
+
+    def __contains__(self, name: object) -> bool:
+        return name in METRICS.names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(METRICS.names())
+
+    def __len__(self) -> int:
+        return len(METRICS.names())
 
 
 # Optional packages of a task's scoring, and metrics of `evaluate` that its code loads by name

@@ -27,8 +27,8 @@ from assay.scoring.document_scorer import DocumentScorer, document_scorer
 from assay.store.store import open_store
 from assay.tasks.head_requests import HeadTask
 from assay.tasks.selection import Selection
-from assay.testing.benchmark_metrics import best_value, is_best, is_builtin
 from assay.testing.benchmark_values import FindingList
+from assay.testing.metric_ranges import best_value, is_best, is_builtin
 from assay.testing.oracles import (
     NONSENSE,
     Answers,

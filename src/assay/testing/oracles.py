@@ -17,7 +17,7 @@ from assay.core.requests import ChoiceSelection, Classification, Generation, Ins
 from assay.core.responses import LabelScores, Logprob, Output, Text
 from assay.core.specs import Scoring
 from assay.scoring.document_scorer import DocumentScorer
-from assay.testing.benchmark_metrics import goodness
+from assay.testing.metric_ranges import goodness
 from assay.testing.pattern_texts import matching_text
 from assay.testing.scripted import ScriptedModel
 

@@ -24,11 +24,8 @@ ALL = "all"
 _OF_BENCHMARKS = (
     *("group_em", "group_f1", "entity_em", "entity_f1", "pct_stereotype", "likelihood_diff", "pearson", "spearman"),
     *("math_match", "minerva_match", "math_verify", "drop_em", "drop_f1", "coqa_em", "coqa_f1"),
-    *(
-        f"{measure}_{summary}"
-        for measure in ("bleu", "rouge1", "rouge2", "rougeL")
-        for summary in ("max", "acc", "diff")
-    ),
+    *("bleu_max", "bleu_acc", "bleu_diff", "rouge1_max", "rouge1_acc", "rouge1_diff"),
+    *("rouge2_max", "rouge2_acc", "rouge2_diff", "rougeL_max", "rougeL_acc", "rougeL_diff"),
     *("prompt_level_strict_acc", "inst_level_strict_acc", "prompt_level_loose_acc", "inst_level_loose_acc"),
     *("accuracy_amb", "accuracy_disamb", "amb_bias_score", "disamb_bias_score"),
 )
