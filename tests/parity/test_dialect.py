@@ -143,7 +143,7 @@ def words_of_task_files() -> set[str]:
 
 def test_the_dialect_uses_every_key_there_is() -> None:
     unserved = {"doc_to_image", "doc_to_audio"}  # no model of this version takes them
-    ours = {"card", "cluster", "format", "keep_docs", "perplexity", "prompts"}
+    ours = {"card", "cluster", "format", "keep_docs", "perplexity", "prompts", "sample", "score"}
     assert {*TASK_KEYS, *GROUP_KEYS, *FEWSHOT_KEYS, *CODE_KEYS} - unserved - ours <= words_of_task_files()
 
 
@@ -163,7 +163,7 @@ def test_the_dialect_uses_every_filter_metric_and_aggregation_of_lm_eval() -> No
     left_out |= {"macro_f1", "pearson", "spearman", "group_em", "group_f1", "entity_em", "entity_f1", "bias_score"}
     # Values of lm-eval's own task code, here metrics.
     left_out |= {"accuracy_amb", "accuracy_disamb", "amb_bias_score", "disamb_bias_score"}
-    left_out |= {"pct_stereotype", "likelihood_diff"}
+    left_out |= {"pct_stereotype", "likelihood_diff", "mc2", "mrr", "acc_top2"}
     left_out |= set(OF_BENCHMARKS) | {"share_of_parts"}  # values of lm-eval's own task code, here metrics
     assert {*FILTERS.names(), *METRICS.names(), *AGGREGATIONS} - left_out <= words_of_task_files()
 

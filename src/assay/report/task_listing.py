@@ -39,7 +39,7 @@ def task_rows(entries: Mapping[str, TaskEntry], tag: str | None = None, output_t
     ]
     return [
         (
-            *(entry.name, entry.description, entry.family, entry.primary),
+            *(entry.name, entry.description, entry.family, _metric(entry.primary)),
             *("" if entry.shots is None else str(entry.shots), ", ".join(entry.languages)),
             *(entry.output_type or entry.kind, ", ".join(entry.tags), entry.whole, entry.file or ""),
         )
@@ -47,12 +47,17 @@ def task_rows(entries: Mapping[str, TaskEntry], tag: str | None = None, output_t
     ]
 
 
+def _metric(primary: str) -> str:
+    """The metric to quote, without its filter, for which a listing has no room."""
+    return primary.partition(",")[0]
+
+
 def group_rows(entries: Mapping[str, TaskEntry]) -> list[Row]:
     """A row per group, in the order of families."""
     found = [entry for entry in entries.values() if entry.kind == "group"]
     return [
         (
-            *(entry.name, entry.description, entry.family, entry.primary),
+            *(entry.name, entry.description, entry.family, _metric(entry.primary)),
             *(str(len(_leaves(entry.name, entries))), ", ".join(entry.languages)),
             *(", ".join(entry.members), entry.file or ""),
         )
@@ -110,7 +115,8 @@ def narrow_lines(headings: Sequence[str], rows: Sequence[Row], width: int) -> It
         cells = [
             _labelled(column, row[column]).ljust(widths[column] + len(_LABELS.get(column, ""))) for column in columns
         ]
-        yield ("  " + "  ".join(cells)).rstrip()
+        line = ("  " + "  ".join(cells)).rstrip()
+        yield line if len(line) <= width else f"{line[: width - 1].rstrip()}…"  # many languages
         yield from textwrap.wrap(row.get("Description", ""), width, initial_indent="    ", subsequent_indent="    ")
 
 

@@ -74,7 +74,7 @@ TABLE: list[tuple[str, int | None, str, str]] = [
     ("missing_task", None, "the file names neither a task nor a group, and no checked file", "A file that is only"),
     ("missing_task_name", 1, "task: has no name", "task: some_name"),
     ("missing_test_split", None, "test_split: names no split to evaluate", "test_split or validation_split"),
-    ("name_aggregation", 13, 'metric_list[0].aggregation: unknown aggregation "average"', "an aggregation's name, such"),
+    ("name_aggregation", 13, 'metric_list[0].aggregation: unknown aggregation "average"', "an aggregation's name"),
     ("name_filter", 16, 'filter_list[0].filter[0].function: unknown filter "regexp"', 'did you mean "regex"'),
     ("name_metric", 12, 'metric_list[0].metric: unknown metric "accuracy_norm"', 'did you mean "acc_norm"'),
     ("name_metric_missing", 12, 'metric_list[0]: the key "metric" is missing', "a mapping such as {metric: acc}"),
