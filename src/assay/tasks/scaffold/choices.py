@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from assay.tasks.scaffold.columns import INTEGER, NUMBERS, TEXT, TEXTS, Column, is_empty
+from assay.tasks.scaffold.columns import INTEGER, NUMBERS, TEXT, TEXTS, Column, is_empty, on_one_line
 from assay.tasks.scaffold.names import (
     ANSWERS,
     CHOICES,
@@ -98,13 +98,16 @@ def guess_choices(table: Table, wishes: Wishes) -> Guess | None:
         found = _with_answer(table, wishes, source)
         if found is not None:
             return found
-    return _refused(table, wishes, sources)
+    _check_meant(table, wishes, sources)
+    return None
 
 
-def _refused(table: Table, wishes: Wishes, sources: Sequence[Choices]) -> None:
+def _check_meant(table: Table, wishes: Wishes, sources: Sequence[Choices]) -> None:
     """Raises if there are choices whose right one is not found, and nothing else was meant."""
-    is_meant = wishes.kind == "multiple_choice" or wishes.choices or any(
-        source.columns[0].kind == TEXTS and rank(source.columns[0], CHOICES) < 5 for source in sources
+    is_meant = (
+        wishes.kind == "multiple_choice"
+        or wishes.choices
+        or any(source.columns[0].kind == TEXTS and rank(source.columns[0], CHOICES) < 5 for source in sources)
     )
     if wishes.kind in (None, "multiple_choice") and is_meant:
         where = f"finds choices in {' '.join(c.name for c in sources[0].columns)}" if sources else "finds no choices"
@@ -211,7 +214,9 @@ def _right_and_wrong(columns: Sequence[Column]) -> Choices | None:
         return None
     rows = tuple((str(own), *rest) for own, rest in zip(right.values, others, strict=True))
     meaning = "the right one and the wrong ones, in an order that depends on the row only"
-    return Choices("{{" + f"{listed} | shuffled({right.expression})" + "}}", (right, *wrong), rows, meaning, right=right)
+    return Choices(
+        "{{" + f"{listed} | shuffled({right.expression})" + "}}", (right, *wrong), rows, meaning, right=right
+    )
 
 
 # Which one is right
@@ -397,6 +402,7 @@ def _guess(table: Table, wishes: Wishes, source: Choices, answer: Column, readin
         known and (bool(wishes.question) or is_named(question, QUESTIONS)),
         sum(1 / size for size in sizes) / max(len(sizes), 1),
         None if source.right is not None or not places else max(places.values()) / sum(places.values()),
+        (*([context] if context is not None else []), *(source.columns[2:] if source.keys else ())),
     )
 
 
@@ -440,7 +446,8 @@ def _unfit(source: Choices, answer: Column, reading: Reading) -> Iterator[str]:
         if right is None and not is_empty(value)
     ]
     if wrong:
-        yield f"{answer.name}: the answer of {rows_named(wrong)} is none of its choices: {answer.values[wrong[0]]!r:.60}"
+        value = on_one_line(answer.values[wrong[0]], 40)
+        yield f"{answer.name}: the answer of {rows_named(wrong)} is none of its choices: {value}"
 
 
 def _completes(question: Column, source: Choices) -> bool:

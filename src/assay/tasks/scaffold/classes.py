@@ -105,9 +105,9 @@ def _name_column(free: Sequence[Column], label: Column) -> Column | None:
             for index, name in zip(label.values, column.values, strict=True)
             if not is_empty(index) and not is_empty(name)
         }
-        if column.mean_length <= _LONGEST_LABEL and 1 < len(pairs) == column.distinct == label.distinct:
-            if len(label.filled) > label.distinct:
-                return column
+        is_one_to_one = 1 < len(pairs) == column.distinct == label.distinct < len(label.filled)
+        if is_one_to_one and column.mean_length <= _LONGEST_LABEL:
+            return column
     return None
 
 

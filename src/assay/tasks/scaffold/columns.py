@@ -17,12 +17,15 @@ from assay.tasks.templates import check_syntax
 TEXT, INTEGER, NUMBER, BOOLEAN, TEXTS, NUMBERS = "text", "whole number", "number", "boolean", "texts", "numbers"
 SPANS, NOTHING, OTHER = "spans", "nothing", "other"
 # Names that mean something else in a template's expression.
-_RESERVED = frozenset("and or not in is if else elif for recursive true false none True False None import loop".split())
+_CONSTANTS = ("true", "false", "none", "True", "False", "None")
+_RESERVED = frozenset(
+    ("and", "or", "not", "in", "is", "if", "else", "elif", "for", "recursive", "import", "loop", *_CONSTANTS)
+)
 _DEPTH = 2
 _QUOTED = 44
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Column:
     """A column, or a field of a nested column.
 

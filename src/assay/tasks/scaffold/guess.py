@@ -5,7 +5,6 @@ In: a table and what the user says. Out: a guess. If nothing fits, an error says
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -192,7 +191,9 @@ def _rewriting_guess(
     if target.mean_length > 200:
         doubts.append("exact_match compares whole texts; for texts this long add a metric such as rougeL or chrf")
     used = (source, *((context,) if context is not None else ()), target)
-    are_named = (bool(wishes.source) or is_named(source, SOURCES)) and (bool(wishes.target) or is_named(target, TARGETS))
+    are_named = (bool(wishes.source) or is_named(source, SOURCES)) and (
+        bool(wishes.target) or is_named(target, TARGETS)
+    )
     return Guess("text_to_text", parts, used, tuple(doubts), are_named, chance=0.0)
 
 
@@ -234,5 +235,3 @@ _GUESSES: dict[str, Callable[[Table, Wishes], Guess | None]] = {
     "text_to_text": guess_rewriting,
     "perplexity": guess_texts,
 }
-
-

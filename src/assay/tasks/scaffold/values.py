@@ -68,6 +68,7 @@ class Guess:
         are_named: whether the columns' names say the same.
         chance: expected score of guessing; None if the metric has no such level.
         majority: score of always choosing the commonest class; None if it is not defined.
+        optional: columns of `used` that a row may lack.
     """
 
     kind: str
@@ -77,6 +78,7 @@ class Guess:
     are_named: bool = True
     chance: float | None = None
     majority: float | None = None
+    optional: tuple[Column, ...] = ()
 
     @property
     def sureness(self) -> str:
