@@ -153,7 +153,8 @@ def _listed(column: Column) -> Choices:
 
 
 def _is_known(column: Column) -> bool:
-    return is_named(column, CHOICES) or any(is_named(column, (word,)) for word in ("choice", "option", "ending"))
+    own = [replace(column, name=part) for part in column.name.split(".")]
+    return any(is_named(part, (*CHOICES, "choice", "option", "ending")) for part in own)
 
 
 def _column_series(columns: Sequence[Column]) -> Iterator[list[Column]]:
@@ -233,6 +234,7 @@ def _with_answer(table: Table, wishes: Wishes, source: Choices) -> Guess | None:
         candidates = [stated]
     else:
         candidates = [c for c in table.others(source.columns) if c.kind in (TEXT, INTEGER, TEXTS, NUMBERS)]
+        candidates = [column for column in candidates if not _are_as_many(column, source)]
         candidates.sort(key=lambda column: rank(column, ANSWERS))
     for column in candidates:
         readings = [found for found in _readings(table, source, column) if found.share >= LEAST_FITTING]
@@ -293,6 +295,14 @@ def _ways(table: Table, source: Choices, column: Column) -> Iterator[tuple[str, 
         # A list of choices has no names, and columns are numbered as their names say.
         as_number = "{{" + (f"{column.expression} | int - 1") + "}}"
         yield "index1", _index(1), (Part("answer", as_number, "index of the right choice, counted from 1"),)
+    for labels in table.others([column, *source.columns]):
+        if column.kind == TEXT and _are_labels(labels, source):
+            rows = dict(zip(map(id, source.rows), labels.values, strict=True))
+            parts = (
+                Part("labels", labels.as_value, "the row's own names of its choices"),
+                Part("answer", column.as_value, "the name of the right choice"),
+            )
+            yield "label", _labelled(rows), parts
     letters = LETTERS[: source.most]
     if column.kind in (TEXT, TEXTS):
         yield "letter", _letter, _letter_parts(column, letters, source)
@@ -300,14 +310,6 @@ def _ways(table: Table, source: Choices, column: Column) -> Iterator[tuple[str, 
         names = [key.rpartition(".")[2] for key in source.keys]
         index = "{{" + f"{names!r}.index({column.expression} | string | trim)" + "}}"
         yield "key", _named(names), (Part("answer", index, "the name of the right choice's column"),)
-    for labels in table.others([column, *source.columns]):
-        if labels.kind == TEXTS and column.kind == TEXT and _are_labels(labels, source):
-            rows = dict(zip(map(id, source.rows), labels.values, strict=True))
-            parts = (
-                Part("labels", labels.as_value, "the row's own names of its choices"),
-                Part("answer", column.as_value, "the name of the right choice"),
-            )
-            yield "label", _labelled(rows), parts
 
 
 def _text(value: Any, choices: Sequence[str]) -> int | None:
@@ -347,9 +349,15 @@ def _labelled(rows: Mapping[int, Sequence[str]]) -> _Place:
     return place
 
 
+def _are_as_many(column: Column, source: Choices) -> bool:
+    """Whether a column holds a value for every choice."""
+    if column.kind not in (TEXTS, NUMBERS):
+        return False
+    return [len(value or ()) for value in column.values] == list(map(len, source.rows))
+
+
 def _are_labels(column: Column, source: Choices) -> bool:
-    sizes = [len(value or ()) for value in column.values]
-    return sizes == list(map(len, source.rows)) and column.mean_length < 15 * source.most
+    return column.kind == TEXTS and _are_as_many(column, source) and column.mean_length < 15 * source.most
 
 
 def _text_answer(source: Choices, column: Column) -> str:
@@ -380,7 +388,7 @@ def _letter_parts(column: Column, letters: str, source: Choices) -> tuple[Part, 
 def _guess(table: Table, wishes: Wishes, source: Choices, answer: Column, readings: Sequence[Reading]) -> Guess | None:
     used = [*source.columns, answer]
     free = [column for column in table.others(used) if column.kind in (TEXT, INTEGER) and not is_about(column)]
-    question = table.named(wishes.question, "--question") if wishes.question else best(free, QUESTIONS)
+    question = table.named(wishes.question, "--question") if wishes.question else best(_varied(free), QUESTIONS)
     if question is None:
         return None
     context = _context(table, wishes, [column for column in free if column is not question])
@@ -404,6 +412,11 @@ def _guess(table: Table, wishes: Wishes, source: Choices, answer: Column, readin
         None if source.right is not None or not places else max(places.values()) / sum(places.values()),
         (*([context] if context is not None else []), *(source.columns[2:] if source.keys else ())),
     )
+
+
+def _varied(columns: Sequence[Column]) -> Sequence[Column]:
+    """The columns that differ between rows; all if none does."""
+    return [column for column in columns if column.distinct > len(column.filled) // 10] or columns
 
 
 def _context(table: Table, wishes: Wishes, free: Sequence[Column]) -> Column | None:

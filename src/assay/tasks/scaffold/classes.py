@@ -12,7 +12,7 @@ from typing import Any
 
 from assay.core.plural import plural
 from assay.tasks.scaffold.columns import BOOLEAN, INTEGER, TEXT, Column, columns_of, is_empty
-from assay.tasks.scaffold.names import ANSWERS, LABELS, PAIRS, TEXTS, best, is_about, is_named, plain_name, rank
+from assay.tasks.scaffold.names import ANSWERS, LABELS, PAIRS, STARTS, TEXTS, best, is_about, is_named, plain_name, rank
 from assay.tasks.scaffold.values import Guess, Part, Table, Wishes, no_guess
 
 _LONGEST_LABEL = 60
@@ -20,6 +20,9 @@ _MOST_LABELS = 200
 # A column called "answer" has classes only if they are this few; one called "label" may have many.
 _MOST_ANSWERS = 6
 _FEW_ROWS = 4
+# Rows are sorted by class if these many have other shares than all; random ones differ by less.
+_FIRST_ROWS = 200
+_LARGEST_CHANGE = 0.15
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,15 @@ def guess_classes(table: Table, wishes: Wishes) -> Guess | None:
     parts.append(Part("answer", classes.answer, classes.meaning))
     used = tuple(column for column in (text, pair, label) if column is not None)
     known = (bool(wishes.text) or is_named(text, TEXTS) or pair is not None) and is_named(label, (*LABELS, *ANSWERS))
-    majority = Counter(map(repr, label.filled)).most_common(1)[0][1] / len(label.filled)
-    return Guess("classification", tuple(parts), used, tuple(doubts), known, 1 / len(classes.labels), majority)
+    majority, first = _commonest(label.filled), _commonest(label.filled[:_FIRST_ROWS])
+    is_sorted = abs(majority - first) > _LARGEST_CHANGE
+    chance = 1 / len(classes.labels)
+    return Guess("classification", tuple(parts), used, tuple(doubts), known, chance, majority, is_sorted=is_sorted)
+
+
+def _commonest(values: Sequence[Any]) -> float:
+    """Share of the commonest value."""
+    return Counter(map(repr, values)).most_common(1)[0][1] / len(values)
 
 
 # Columns
@@ -84,6 +94,8 @@ def _label_column(table: Table, wishes: Wishes) -> Column | None:
 def _has_classes(column: Column, is_meant: bool) -> bool:
     size = len(column.filled)
     if column.kind not in (TEXT, INTEGER, BOOLEAN) or column.mean_length > _LONGEST_LABEL or not size:
+        return False
+    if plain_name(column.name) in STARTS:
         return False
     is_label = is_named(column, LABELS)
     if column.kind == BOOLEAN:

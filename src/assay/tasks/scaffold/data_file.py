@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assay.core.errors import DataError, Fault, did_you_mean
+from assay.core.errors import DataError, Fault, closest
 from assay.core.plural import plural
 from assay.data.readers import EXTENSIONS, ReadOptions, Row, is_data, read
 from assay.tasks.scaffold.columns import columns_of, listed
@@ -20,7 +20,6 @@ from assay.tasks.scaffold.values import Guess, Table, rows_named
 _READER = "assay task new"
 _SEPARATORS = (";", "\t", "|")
 _BUILDERS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".txt": "text"}
-_FEW = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +55,30 @@ def read_data_file(path: Path, flag: str = "") -> DataFile:
     """
     _check_file(path, flag)
     builder = _BUILDERS.get(data_suffix(path), "json")
-    rows = read(path, ReadOptions(), _READER)
+    rows = _read(path, ReadOptions())
     options: dict[str, str] = {}
     if builder == "json" and len(rows) == 1:
         key = _key_of_rows(rows[0])
-        rows = rows if key is None else read(path, ReadOptions(field=key), _READER)
+        rows = rows if key is None else _read(path, ReadOptions(field=key))
         options = {} if key is None else {"field": key}
     if builder == "csv" and rows and len(rows[0]) == 1:
         separator = next((mark for mark in _SEPARATORS if mark in next(iter(rows[0]))), None)
-        rows = rows if separator is None else read(path, ReadOptions(separator=separator), _READER)
+        rows = rows if separator is None else _read(path, ReadOptions(separator=separator))
         options = {} if separator is None else {"sep": separator}
     if not rows or not any(rows):
         raise DataError(Fault(str(path), "holds no rows", "a row for each document", "Add rows, with their columns"))
     remarks = tuple(f"{path.name} is read with {key} {value!r}" for key, value in options.items())
     return DataFile(path, rows, builder, options, remarks)
+
+
+def _read(path: Path, options: ReadOptions) -> list[Row]:
+    try:
+        return read(path, options, _READER)
+    except DataError as error:
+        expected = f"a {data_suffix(path)} file in UTF-8"
+        advice = "Correct the file, or rename it if it is of another kind"
+        faults = [Fault(f.where, f.found, f.expected or expected, f.next or advice) for f in error.faults]
+        raise DataError(*faults) from error
 
 
 def _check_file(path: Path, flag: str) -> None:
@@ -80,9 +89,10 @@ def _check_file(path: Path, flag: str) -> None:
         raise DataError(Fault(where, "is a folder", "a data file", advice))
     if not path.exists():
         folder = path.parent if path.parent.is_dir() else None
-        near = sorted(item.name for item in folder.iterdir() if is_data(item)) if folder else []
+        near = {item.stem: item.name for item in folder.iterdir() if is_data(item)} if folder else {}
+        close = next((f' (did you mean "{near[stem]}"?)' for stem in closest(path.stem, near, 1)), "")
         expected = "a data file: " + ", ".join(EXTENSIONS)
-        raise DataError(Fault(where, f"does not exist{did_you_mean(path.name, near)}", expected, "Check its path"))
+        raise DataError(Fault(where, f"does not exist{close}", expected, "Check its path"))
     if not is_data(path):
         advice = "Rename it so that its name says what it holds"
         raise DataError(Fault(where, "has no extension of data files", f"one of {', '.join(EXTENSIONS)}", advice))
@@ -141,8 +151,10 @@ def remarks_on(table: Table, guess: Guess, training: DataFile | None) -> Iterato
     for column in table.columns:
         if column.absent and column.is_direct and column.name not in used:
             yield f"{column.name}: {rows_named(column.absent)} without this column, which is not used"
-    if len(table.rows) < _FEW:
-        yield f"{plural(len(table.rows), 'row is', 'rows are')} few: check the guess, and expect a wide interval"
+    if guess.kind == "multiple_choice" and guess.majority == 1 and len(table.rows) > 1:
+        yield "the right choice is at the same position in all rows, which a model may prefer: see --rotations"
+    if guess.is_sorted:
+        yield "the rows are sorted by class, so --limit N evaluates few of the classes: say --sample N"
     own = set(map(_written, table.rows))
     if len(own) < len(table.rows):
         yield f"{plural(len(table.rows) - len(own), 'row repeats', 'rows repeat')} an earlier one"

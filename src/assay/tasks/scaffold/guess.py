@@ -6,9 +6,11 @@ In: a table and what the user says. Out: a guess. If nothing fits, an error says
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.plural import plural
 from assay.tasks.scaffold.choices import guess_choices
 from assay.tasks.scaffold.classes import guess_classes
 from assay.tasks.scaffold.columns import INTEGER, NUMBER, SPANS, TEXT, TEXTS, Column, is_empty
@@ -31,6 +33,7 @@ from assay.tasks.scaffold.values import KEYS, KINDS, Guess, Part, Table, Wishes,
 
 # A smaller share of answers that occur in their texts means that they are written, not extracted.
 _LEAST_SPANS = 0.9
+_FEW = 5
 _QUESTION_WORDS = ("question", "query", "problem", "q", "stem", "prompt")
 _PLAIN_TARGETS = ("answer", "answers", "a", "ans", "solution", "gold", "expected", "label")
 _OPTIONS = "--kind KIND, and the columns: --question, --choices, --answer, --text, --source, --target"
@@ -48,7 +51,8 @@ def guess_format(table: Table, wishes: Wishes) -> Guess:
     for kind in kinds:
         found = _GUESSES[kind](table, wishes)
         if found is not None:
-            return found
+            few = f"only {plural(len(table.rows), 'row')}: the guess rests on little, and intervals will be wide"
+            return found if len(table.rows) >= _FEW else replace(found, doubts=(*found.doubts, few))
     meant = f"nothing that {' or '.join(kinds)} needs" if len(kinds) < len(KINDS) else "no question, class or text"
     raise no_guess(table, f"shows {meant}", _wanted(kinds))
 
@@ -72,7 +76,7 @@ def _check_wishes(wishes: Wishes) -> None:
 def _possible_kinds(wishes: Wishes) -> tuple[str, ...]:
     """The kinds that have every key the user gave, the most specific first."""
     given = {key for key in wishes.given() if key != "kind"}
-    return (wishes.kind,) if wishes.kind else tuple(kind for kind in KINDS if given <= set(KEYS[kind]))
+    return (wishes.kind,) if wishes.kind else tuple(kind for kind in _GUESSES if given <= set(KEYS[kind]))
 
 
 def _wanted(kinds: Sequence[str]) -> str:

@@ -74,6 +74,7 @@ LANGUAGES = {
     "uk": "Ukrainian",
     "zh": "Chinese",
 }
+ABOUT_WORDS = frozenset(ABOUT)
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_WORD = re.compile(r"\W+")
 _UNKNOWN = 1000
@@ -103,7 +104,7 @@ def is_named(column: Column, names: Sequence[str]) -> bool:
 
 def is_about(column: Column) -> bool:
     """Whether a column describes the row, such as an id."""
-    return plain_name(column.name) in ABOUT
+    return not ABOUT_WORDS.isdisjoint(map(plain_name, column.name.split(".")))
 
 
 def best(columns: Sequence[Column], names: Sequence[str], needs_name: bool = False) -> Column | None:

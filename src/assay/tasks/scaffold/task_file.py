@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,9 +27,6 @@ _PRIMARY = {
     "text_to_text": ("exact_match", "The right text is the only answer that counts."),
     "perplexity": ("bits_per_byte", "It does not depend on the tokenizer."),
 }
-# A share of the commonest class that holds for all rows, and not for the first ones, is not stated.
-_FIRST_ROWS = 200
-_LARGEST_CHANGE = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,20 +121,12 @@ def _card(task: TaskText) -> Iterator[str]:
     yield f"  primary: {primary}  # the metric to quote"
     yield f"  primary_reason: {scalar(reason)}"
     yield f"  chance: {'null' if chance is None else f'{chance:.4g}'}  # expected {primary} of guessing"
-    if _has_majority(task.guess):
+    if task.guess.kind == "classification" and task.guess.majority is not None and not task.guess.is_sorted:
         yield f"  majority: {task.guess.majority:.4g}  # {primary} of always choosing the commonest class"
     yield "  prompt: our own"
     yield f'  licence: "{TODO}: licence of the data"'
     yield f'  citation: "{TODO}: whom to cite"'
     yield f"  rows: {{{', '.join(f'{split}: {count}' for split, count in rows.items())}}}"
-
-
-def _has_majority(guess: Guess) -> bool:
-    if guess.kind != "classification" or guess.majority is None:
-        return False
-    first = guess.used[-1].values[:_FIRST_ROWS]
-    largest = Counter(map(repr, first)).most_common(1)[0][1]
-    return abs(largest / len(first) - guess.majority) <= _LARGEST_CHANGE
 
 
 # YAML

@@ -69,6 +69,7 @@ class Guess:
         chance: expected score of guessing; None if the metric has no such level.
         majority: score of always choosing the commonest class; None if it is not defined.
         optional: columns of `used` that a row may lack.
+        is_sorted: whether the first rows have other shares of the classes than all.
     """
 
     kind: str
@@ -79,6 +80,7 @@ class Guess:
     chance: float | None = None
     majority: float | None = None
     optional: tuple[Column, ...] = ()
+    is_sorted: bool = False
 
     @property
     def sureness(self) -> str:
