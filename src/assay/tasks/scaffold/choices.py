@@ -402,15 +402,16 @@ def _guess(table: Table, wishes: Wishes, source: Choices, answer: Column, readin
     known = source.are_named and (bool(wishes.answer) or is_named(answer, ANSWERS) or source.right is not None)
     places = Counter(place for place in reading.places if place is not None)
     sizes = [len(row) for row in source.rows if row]
+    contexts = [] if context is None else [context]
     return Guess(
         "multiple_choice",
         tuple(parts),
-        tuple(dict.fromkeys((question, *([context] if context is not None else []), *used))),
-        (*doubts, *_unfit(source, answer, reading)),
-        known and (bool(wishes.question) or is_named(question, QUESTIONS)),
-        sum(1 / size for size in sizes) / max(len(sizes), 1),
-        None if source.right is not None or not places else max(places.values()) / sum(places.values()),
-        (*([context] if context is not None else []), *(source.columns[2:] if source.keys else ())),
+        tuple(dict.fromkeys((question, *contexts, *used))),
+        doubts=(*doubts, *_unfit(source, answer, reading)),
+        are_named=known and (bool(wishes.question) or is_named(question, QUESTIONS)),
+        chance=sum(1 / size for size in sizes) / max(len(sizes), 1),
+        majority=None if source.right is not None or not places else max(places.values()) / sum(places.values()),
+        optional=(*contexts, *(source.columns[2:] if source.keys else ())),
     )
 
 

@@ -22,7 +22,7 @@ _MOST_ANSWERS = 6
 _FEW_ROWS = 4
 # Rows are sorted by class if these many have other shares than all; random ones differ by less.
 _FIRST_ROWS = 200
-_LARGEST_CHANGE = 0.15
+_LARGEST_CHANGE = 0.1
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,16 @@ def guess_classes(table: Table, wishes: Wishes) -> Guess | None:
     known = (bool(wishes.text) or is_named(text, TEXTS) or pair is not None) and is_named(label, (*LABELS, *ANSWERS))
     majority, first = _commonest(label.filled), _commonest(label.filled[:_FIRST_ROWS])
     is_sorted = abs(majority - first) > _LARGEST_CHANGE
-    chance = 1 / len(classes.labels)
-    return Guess("classification", tuple(parts), used, tuple(doubts), known, chance, majority, is_sorted=is_sorted)
+    return Guess(
+        "classification",
+        tuple(parts),
+        used,
+        doubts=tuple(doubts),
+        are_named=known,
+        chance=1 / len(classes.labels),
+        majority=majority,
+        is_sorted=is_sorted,
+    )
 
 
 def _commonest(values: Sequence[Any]) -> float:
