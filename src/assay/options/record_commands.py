@@ -255,7 +255,7 @@ def _task() -> Command:
         "file": Option("data file: jsonl, json, csv, tsv, parquet or txt", "", "FILE", is_positional=True),
         "train": Option("data file for few-shot examples and training", COLUMNS, "FILE", "none"),
         "kind": Option(f"kind of the format: {', '.join(KINDS)}", COLUMNS, "KIND", "guessed", choices=KINDS),
-        "question": column("question, or a template such as '{{a}} {{b}}'; so for every column"),
+        "question": column("question; any column may also be a template: '{{a}} {{b}}'"),
         "context": column("text to read before the question"),
         "choices": Option("column of lists, or a column for each choice: A,B,C,D", COLUMNS, "COL[,COL…]", "guessed"),
         "answer": replace(column("right answer: index, letter, text or class"), aliases=("--answers",)),
