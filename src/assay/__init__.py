@@ -45,6 +45,7 @@ _PUBLIC = {
     "MetricResult": "assay.core.scores",
     "MetricSpec": "assay.core.specs",
     "Model": "assay.core.protocols",
+    "NewTask": "assay.testing.new_task",
     "Output": "assay.core.responses",
     "PairedScore": "assay.studies.paired.paired_values",
     "PipelineSpec": "assay.core.specs",
@@ -85,6 +86,7 @@ _PUBLIC = {
     "make_spec": "assay.options.specification",
     "metric": "assay.scoring.decorators",
     "model": "assay.models.model_decorator",
+    "new_task": "assay.testing.new_task",
     "plan_run": "assay.api",
     "plot": "assay.api_records",
     "rater_agreement": "assay.stats.agreement",
@@ -130,6 +132,7 @@ __all__ = [
     "MetricResult",
     "MetricSpec",
     "Model",
+    "NewTask",
     "Output",
     "PairedScore",
     "PipelineSpec",
@@ -171,6 +174,7 @@ __all__ = [
     "make_spec",
     "metric",
     "model",
+    "new_task",
     "plan_run",
     "plot",
     "rater_agreement",
@@ -227,6 +231,7 @@ if TYPE_CHECKING:
     from assay.studies.references.protocol import ReferenceReport
     from assay.tasks.file_checks import CheckReport
     from assay.tasks.python import Choose, Complete, Read, Write, task
+    from assay.testing.new_task import NewTask, new_task
 
 
 def __getattr__(name: str) -> Any:

@@ -28,6 +28,7 @@ COMMANDS = {
     "explain": "explain why two recorded runs have different scores",
     "plot": "draw a figure of a recorded run",
     "show": "show the prompt, answers and tokens of a document",
+    "task": "make a task file from a data file: guesses the format, shows prompts, checks it",
     "check": "validate task files: all faults at once, with file and line",
     "data": "fetch the datasets of tasks into a folder, list and check it",
     "store": "check the file of answers and runs, and repair it",

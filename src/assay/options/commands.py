@@ -21,9 +21,10 @@ from assay.options.table import (
 )
 
 TEST, POWER, MISSING, COMPARED = "test", "enough documents?", "missing answers", "what is compared"
+COLUMNS = "what the file holds"
 # Headings in the order of help texts.
 GROUPS = (
-    *("", RUNS, MODEL, COMPARED, TASKS, DOCUMENTS, PROMPTS, SCORING, TEST, POWER, VARIANCE, STOPPING, TEXTS),
+    *("", RUNS, MODEL, COMPARED, COLUMNS, TASKS, DOCUMENTS, PROMPTS, SCORING, TEST, POWER, VARIANCE, STOPPING, TEXTS),
     *(TRAINING, MISSING, OUTPUT),
 )
 

@@ -25,6 +25,7 @@ COMMANDS = {
     **dict.fromkeys(("leaderboard", "table", "grid"), "matrix"),
     **dict.fromkeys(("re-score", "re_score", "metric"), "rescore RUN"),
     "why": "explain RUN RUN",
+    **dict.fromkeys(("new", "scaffold", "init", "create", "make", "add"), "task new FILE"),
 }
 
 _SHOTS = "--num_fewshot N"

@@ -23,7 +23,7 @@ from assay.options.table import Settings, setting_options, training_options
 
 # Commands that evaluate or train models, and commands on recorded runs and files; the options of both load on demand.
 _EVALUATING = ("run", "plan", "matrix", "finetune", "methods", "show")
-_RECORDED = ("rescore", "compare", "explain", "plot", "check", "data", "store", "ls")
+_RECORDED = ("rescore", "compare", "explain", "plot", "check", "data", "store", "task", "ls")
 NAMES = (*_EVALUATING, *_RECORDED)
 HELP, HELP_ALL = ("-h", "--help"), "--help_all"
 # argparse's message for a value of the wrong type, and our names of the types.

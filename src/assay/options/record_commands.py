@@ -1,10 +1,11 @@
-"""The commands on recorded runs and files: rescore, compare, explain and plot; check, data, store, ls."""
+"""The commands on recorded runs and files: rescore, compare, explain and plot; check, data, store, task, ls."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from assay.options.commands import (
+    COLUMNS,
     COMPARED,
     LOG_SAMPLES,
     MISSING,
@@ -26,6 +27,7 @@ from assay.options.table import (
     setting_options,
 )
 from assay.studies.paired.paired_values import ALL_FLIPS, AXES, CORRECTIONS, TESTS
+from assay.tasks.scaffold.values import KINDS
 
 FIGURE_KINDS = ("reliability", "axes", "prompts", "lengths", "positions")
 
@@ -257,6 +259,43 @@ def _data() -> Command:
     return Command(about, own)
 
 
+def _task() -> Command:
+    def column(text: str) -> Option:
+        return Option(text, COLUMNS, "COL", "guessed")
+
+    own = {
+        "what": Option("new: make a task file from a data file", "", "new", is_positional=True, choices=("new",)),
+        "file": Option("data file: jsonl, json, csv, tsv, parquet or txt", "", "FILE", is_positional=True),
+        "train": Option("data file for few-shot examples and training", COLUMNS, "FILE", "none"),
+        "kind": Option(f"kind of the format: {', '.join(KINDS)}", COLUMNS, "KIND", "guessed", choices=KINDS),
+        "question": column("question; any column may also be a template: '{{a}} {{b}}'"),
+        "context": column("text to read before the question"),
+        "choices": Option("column of lists, or a column for each choice: A,B,C,D", COLUMNS, "COL[,COL…]", "guessed"),
+        "answer": replace(column("right answer: index, letter, text or class"), aliases=("--answers",)),
+        "text": column("text to classify, or whose perplexity is measured"),
+        "pair": column("second text of a pair to classify"),
+        "labels": Option(
+            "names of the classes, in the order of their numbers",
+            COLUMNS,
+            "NAME[,NAME…]",
+            "guessed",
+            read=lambda text: tuple(split_names(text)),
+        ),
+        "source": column("text to transform"),
+        "target": column("text that is wanted"),
+        "rows": Option("documents for the contract check", TASKS, "N", read=read_count("--rows", None), initial=200),
+        "output_path": replace(
+            OUTPUT_PATH, help="the task file, which ends in .yaml, or its folder", default="beside the data file"
+        ),
+        "overwrite": Option("replace a task file that exists", OUTPUT, takes=SWITCH),
+    }
+    about = (
+        "Makes a task file from a data file: guesses the format and the columns, writes the file, shows three prompts "
+        "and checks its contract. See docs/first-benchmark.md."
+    )
+    return Command(about, own)
+
+
 def _store() -> Command:
     own = {
         "what": Option(
@@ -306,5 +345,6 @@ MAKERS = {
     "check": _check,
     "data": _data,
     "store": _store,
+    "task": _task,
     "ls": _ls,
 }

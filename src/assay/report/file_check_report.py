@@ -21,6 +21,8 @@ def show_file_checks(report: CheckReport, form: str) -> None:
         data = asdict(report)
         if report.loading is None:
             del data["loading"]
+        if not report.open_facts:
+            del data["open_facts"]
         print(json.dumps(data, indent=2, ensure_ascii=False))
         return
     _show_checks(report)
@@ -31,6 +33,8 @@ def show_file_checks(report: CheckReport, form: str) -> None:
 def _show_checks(report: CheckReport) -> None:
     for fault in report.faults:
         sys.stderr.write(f"error: {fault}\n")
+    for fact in report.open_facts:
+        print(f"note: {fact}")
     faults = plural(len(report.faults), "fault") if report.faults else "no faults"
     counts = ((report.files, "file"), (report.tasks, "task"), (report.groups, "group"))
     print(f"{', '.join(plural(count, noun) for count, noun in counts)}: {faults}")

@@ -23,7 +23,7 @@ from assay.core.specs import TaskOptions
 from assay.data.readers import ReadOptions, read
 from assay.tasks.catalog import Catalog, task_files
 from assay.tasks.catalog_entries import TaskEntry
-from assay.tasks.lm_eval.file.card import primary_faults
+from assay.tasks.lm_eval.file.card import open_facts, primary_faults
 from assay.tasks.lm_eval.file.code_outline import missing_code_faults, registered_filters
 from assay.tasks.lm_eval.file.configurations import configuration_faults, defined_files, is_configured
 from assay.tasks.lm_eval.file.groups import (
@@ -84,6 +84,7 @@ class CheckReport:
         groups: number of files that define a group.
         faults: every fault, with file, line and key.
         loading: which tasks and groups can be built with their code and data; None if neither was requested.
+        open_facts: facts of cards that are still to be written; they are no faults.
     """
 
     files: int
@@ -91,6 +92,7 @@ class CheckReport:
     groups: int
     faults: tuple[Fault, ...]
     loading: LoadReport | None = None
+    open_facts: tuple[Fault, ...] = ()
 
     @property
     def is_valid(self) -> bool:
@@ -128,6 +130,7 @@ def check_paths(
     files = [file for path in paths for file in _expanded(path)]
     catalog = Catalog(folders_of(paths)) if catalog is None else catalog
     faults: dict[Fault, None] = {}
+    unwritten: list[Fault] = []
     kinds: Counter[str] = Counter()
     lone: dict[Path, Fault] = {}
     included: set[Path] = set()
@@ -138,13 +141,14 @@ def check_paths(
             faults.update(dict.fromkeys(error.faults))
             continue
         kinds.update(_kinds(file))
+        unwritten += open_facts(file)
         included |= {place.file for place in file.places.values()} - {path}
         if _kind(file) == "base" and not path.name.startswith("_"):
             lone[path.resolve()] = _nameless(file)
         faults.update(dict.fromkeys(sorted(_file_faults(file, names, columns, catalog), key=_line)))
     known = {path.resolve() for path in included} if lone else set()
     faults.update((fault, None) for path, fault in lone.items() if path not in known)
-    return CheckReport(len(files), kinds["task"], kinds["group"], tuple(faults))
+    return CheckReport(len(files), kinds["task"], kinds["group"], tuple(faults), open_facts=tuple(unwritten))
 
 
 def _line(fault: Fault) -> tuple[str, int]:

@@ -13,7 +13,7 @@ from assay.core.benchmark_checks import CHECKS
 from assay.core.errors import Fault, did_you_mean
 from assay.core.metric_names import expanded_entries
 from assay.tasks.lm_eval.file.definition import DEFAULT_METRICS, plain_config
-from assay.tasks.lm_eval.file.format_key import usual_output_type
+from assay.tasks.lm_eval.file.format_key import SPAN, SPAN_METRICS, usual_output_type
 from assay.tasks.lm_eval.file.value_checks import (
     COUNT,
     FLAG,
@@ -83,6 +83,8 @@ REFERENCE_KEYS: dict[str, KeySchema] = {
     "documents": COUNT,
 }
 _NEEDED = ("model", "metric", "value", "source")
+# Begins a fact that is still to be written.
+TODO = "TODO"
 
 
 def card_of(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,9 +171,22 @@ def primary_faults(file: TaskFile) -> Iterator[Fault]:
         yield Fault(where, f'"{pipeline}" is not a filter of the task{hint}', "one of " + ", ".join(pipelines))
 
 
+def open_facts(file: TaskFile) -> Iterator[Fault]:
+    """Facts of a card that are still to be written. They are no faults."""
+    card = file.data.get(CARD)
+    for key, value in card.items() if isinstance(card, dict) else ():
+        texts = value if isinstance(value, list) else [value]
+        if any(isinstance(text, str) and text.startswith(TODO) for text in texts):
+            expected = CARD_KEYS[key].expected if key in CARD_KEYS else "a fact"
+            yield Fault(file.where(CARD, key), "is still to be written", expected)
+
+
 def reported_metrics(data: Mapping[str, Any]) -> list[str]:
     """Names of the metrics that a task file without faults reports."""
     listed = data.get("metric_list")
+    stated = data.get("format")
+    if not listed and isinstance(stated, Mapping) and stated.get("kind") == SPAN and not data.get("doc_to_text"):
+        return list(SPAN_METRICS)
     if not listed:
         return list(DEFAULT_METRICS[data.get("output_type", usual_output_type(data))])
     return [_name(entry["metric"]) for entry in expanded_entries(listed)]

@@ -12,7 +12,7 @@ from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSp
 from assay.tasks.lm_eval.build.fields import Derived, Row
 from assay.tasks.lm_eval.build.questions import QuestionReader
 from assay.tasks.lm_eval.file.definition import Rendering, TaskDefinition
-from assay.tasks.lm_eval.file.format_key import SPAN, format_kind
+from assay.tasks.lm_eval.file.format_key import SPAN, SPAN_METRICS, format_kind
 from assay.tasks.styles import Style
 from assay.tasks.templates import render, with_separator
 
@@ -103,7 +103,7 @@ def _scoring(definition: TaskDefinition, is_span: bool) -> Scoring:
     if is_span and not data.get("metric_list"):
         may_lack = (definition.format or {}).get("may_lack", False)
         options = {"no_answer": UNANSWERABLE} if may_lack else {}
-        metrics = tuple(MetricSpec(name, options=options) for name in ("squad_em", "squad_f1"))
+        metrics = tuple(MetricSpec(name, options=options) for name in SPAN_METRICS)
     if not data.get("filter_list"):
         pipelines = PLAIN_PIPELINES if is_span else _STRIPPED
     return replace(own, metrics=metrics, pipelines=pipelines)

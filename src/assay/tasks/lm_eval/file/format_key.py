@@ -25,6 +25,9 @@ from assay.tasks.templates import check_syntax, undefined_names
 
 CHOICE, CLASSES, SPAN, REWRITE = "multiple_choice", "classification", "span_qa", "text_to_text"
 
+# Metrics of a span question whose file names none.
+SPAN_METRICS = ("squad_em", "squad_f1")
+
 
 def _are_names(value: Any) -> bool:
     is_list = isinstance(value, list) and all(isinstance(item, str) and item for item in value)
