@@ -245,7 +245,9 @@ def test_files_without_a_record_are_not_overwritten(
 def test_a_folder_without_records_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "me/sums/default").mkdir(parents=True)
     assert main(["data", "ls", str(tmp_path)]) == 0
-    assert "1 dataset without a record of assay data get, read as found: me/sums" in capsys.readouterr().out
+    assert "1 dataset without a record of assay data get, read as found: me/sums" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_check_reads_the_data_of_tasks(

@@ -92,10 +92,10 @@ def test_a_listed_task_has_everything_that_is_known(cli: Cli, task_folder: Path)
 def test_all_configurations_are_one_row_and_some_are_rows_of_their_own(cli: Cli, task_folder: Path) -> None:
     write_quiz(task_folder)
     folder = ("--include_path", task_folder)
-    every = cli("ls", "tasks", "exams", *folder).out
+    every = cli("ls", "tasks", "quiz", "exams", *folder).out
     assert " quiz " in every and "2 tasks: Questions of all of school." in every and "quiz_algebra" not in every
     assert every.splitlines()[-1] == "2 tasks"
-    assert "quiz_botany" in cli("ls", "tasks", "exams", "--long", *folder).out
+    assert "quiz_botany" in cli("ls", "tasks", "quiz", "exams", "--long", *folder).out
     some = cli("ls", "tasks", "botany", *folder).out
     assert "quiz_botany" in some and some.splitlines()[-1] == "1 task"
 
