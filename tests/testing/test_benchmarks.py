@@ -115,6 +115,21 @@ def test_a_given_answer_is_a_fault_of_a_generated_one(make: Make) -> None:
     assert "leak" in named(faults(make(task, rows)))
 
 
+def test_words_that_recur_in_a_passage_to_be_continued_are_no_given_answers(make: Make) -> None:
+    ends = {"kite": " like a", "lamp": ",", "boat": " under the", "door": ",", "bowl": " on a"}
+    rows = [{"q": f"The {word} was red and the roof blue{end}", "a": word} for word, end in ends.items()]
+    task = {"output_type": "loglikelihood", "doc_to_text": "{{q}}", "doc_to_target": " {{a}}"}
+    assert "leak" not in named(faults(make(task, rows, metric_list=[{"metric": "acc"}])))
+
+
+def test_choices_that_are_all_right_have_no_wrong_answer_to_give(make: Make) -> None:
+    rows = [{**row, "options": row["options"][:1]} for row in ROWS]
+    task = {**CHOICE, "doc_to_target": "{{[0]}}", "metric_list": [{"metric": "exact_match"}]}
+    checked = check_benchmarks(make(task, rows))
+    assert {"made", "made@generate"} <= {report.name for report in checked}
+    assert [str(finding) for report in checked for finding in report.findings if finding.is_fault] == []
+
+
 def test_a_wrong_level_of_chance_is_a_fault(make: Make) -> None:
     card = {"primary": "acc", "chance": 0.5, "majority": 0.5}
     (found,) = faults(make(CHOICE, ROWS, card=card), variants=False)

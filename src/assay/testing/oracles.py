@@ -31,7 +31,7 @@ _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
 # Ways in which benchmarks ask for an answer, beside those that the task's own filters state.
 _FORMS = (
     *("{0}", " {0}", "The answer is {0}.", "the answer is ({0})", "#### {0}", "({0})", "${0}$", "\\boxed{{{0}}}"),
-    *("Final Answer: The final answer is {0}. I hope it is correct.", "Answer: {0}", "**{0}**"),
+    *("Final Answer: The final answer is ${0}$. I hope it is correct.", "Answer: {0}", "**{0}**"),
 )
 
 Answers = dict[bytes, Output]
@@ -60,7 +60,7 @@ def answers_for_choices(instance: Instance, chosen: frozenset[int], last: frozen
 
     Args:
         instance: the document as asked.
-        chosen: the choices that it takes.
+        chosen: the choices that it takes; asked for a text without any, it writes nonsense.
         last: choices that it finds less likely than all others.
     """
     return [_choice_output(instance, index, chosen, last) for index in range(len(instance.requests))]
@@ -73,7 +73,7 @@ def _choice_output(instance: Instance, index: int, chosen: frozenset[int], last:
         rest = [_LEAST_LIKELY if place in last else _UNLIKELY for place in range(len(instance.choices))]
         return LabelScores(tuple(likely if place in chosen else rest[place] for place in range(len(rest))))
     if isinstance(request, Generation):
-        return Text(instance.choices[_place(instance, index, min(chosen))])
+        return Text(instance.choices[_place(instance, index, min(chosen))] if chosen else NONSENSE)
     if instance.part(index).kind != "choice":
         return Logprob(-1.0, 1, False)
     choice = _shown_choice(instance, index)

@@ -186,6 +186,8 @@ def _own_example(item: AskedDocument) -> str:
 
 def _check_leak(asked: Sequence[AskedDocument], delimiter: str, findings: FindingList) -> None:
     """Whether the right answer stands in the question of more documents than wrong ones do."""
+    if sum(_is_continued(item, delimiter) for item in asked) > len(asked) / 2:
+        return
     given = [(item.document.id, *shares) for item in asked if (shares := _given(item, delimiter)) is not None]
     answers = {str(item.instance.gold) for item in asked if not item.instance.choices}
     if len(given) < 2 or 0 < len(answers) <= len(given) / 2:
@@ -196,10 +198,17 @@ def _check_leak(asked: Sequence[AskedDocument], delimiter: str, findings: Findin
         findings.add_documents("leak", "the question contains the right answer, and not the wrong ones", right, True)
 
 
+def _is_continued(item: AskedDocument, delimiter: str) -> bool:
+    """Whether the question is a text without an end, whose next words are asked for: words recur in a text."""
+    if item.instance.choices or isinstance(item.question, SpanQuestion) or not _has_prompt(item):
+        return False
+    return (_question_part(item, delimiter) or "")[-1:].isalnum()
+
+
 def _given(item: AskedDocument, delimiter: str) -> tuple[bool, float] | None:
     """Whether the question holds the right answer and no other, and the share of wrong ones held so.
 
-    None for documents that say nothing: the answer is a span of the text, its next word, a number or a short word.
+    None for documents that say nothing: the answer is a span of the text, a number or a short word.
     """
     instance = item.instance
     if isinstance(item.question, SpanQuestion) or not _has_prompt(item):
@@ -209,8 +218,6 @@ def _given(item: AskedDocument, delimiter: str) -> tuple[bool, float] | None:
         return None
     if instance.choices:
         return _given_choice(instance, question, isinstance(item.question, LabelledText))
-    if question[-1:].isalnum():
-        return None  # a text to be continued, in which words recur
     golds = instance.gold if isinstance(instance.gold, (list, tuple)) else (instance.gold,)
     texts = [gold.strip() for gold in golds if isinstance(gold, str)]
     telling = [text for text in texts if len(text) >= _SHORTEST_ANSWER and not text.replace(".", "").isdigit()]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from assay.core.errors import LimitError
@@ -44,6 +45,8 @@ def _limited(compare: Callable[[], bool]) -> bool:
         return False
 
 
+# Draws and tasks with the same rows repeat answers; a comparison takes 10 to 100 milliseconds.
+@lru_cache(maxsize=4096)
 def _has_no_difference(answer: str, gold: str) -> bool:
     import sympy
     from latex2sympy2_extended import latex2sympy
