@@ -61,7 +61,10 @@ RENAMED = {
     "winogrande": "allenai/winogrande",
 }
 _CONFIGS = re.compile(r"BuilderConfig '?(?P<name>.+?)'? not found. Available: \[(?P<known>.*?)\]", re.DOTALL)
-_CONVERTED = "or add dataset_kwargs: {revision: refs/convert/parquet}, the Hub's own conversion, if it has one"
+_CONVERTED = (
+    "or name the Hub's own conversion, if it has one: dataset_kwargs: {revision: refs/convert/parquet}, with "
+    "data_dir: CONFIGURATION in place of dataset_name"
+)
 
 
 class UnreachableDataset(DataError):
