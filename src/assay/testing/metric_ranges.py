@@ -15,6 +15,8 @@ _BEST: Mapping[str, float | None] = {
     **dict.fromkeys(("document_perplexity", "document_perplexity_median"), 1.0),
     **dict.fromkeys(("bleu", "chrf", "chrf++"), 100.0),
     **dict.fromkeys(("auroc", "aurc", "likelihood", "bypass"), None),
+    # Differences between a true and a false reference: no answer has the highest possible value.
+    **dict.fromkeys(("bleu_diff", "rouge1_diff", "rouge2_diff", "rougeL_diff"), None),
     # Measures of bias have no right answers.
     **dict.fromkeys(("pct_stereotype", "likelihood_diff", "amb_bias_score", "disamb_bias_score"), None),
 }

@@ -32,6 +32,7 @@ _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _FORMS = (
     *("{0}", " {0}", "The answer is {0}.", "the answer is ({0})", "#### {0}", "({0})", "${0}$", "\\boxed{{{0}}}"),
     *("Final Answer: The final answer is {0}. I hope it is correct.", "Answer: {0}", "**{0}**"),
+    "Final Answer: The final answer is ${0}$. I hope it is correct.",
 )
 
 Answers = dict[bytes, Output]
@@ -73,7 +74,7 @@ def _choice_output(instance: Instance, index: int, chosen: frozenset[int], last:
         rest = [_LEAST_LIKELY if place in last else _UNLIKELY for place in range(len(instance.choices))]
         return LabelScores(tuple(likely if place in chosen else rest[place] for place in range(len(rest))))
     if isinstance(request, Generation):
-        return Text(instance.choices[_place(instance, index, min(chosen))])
+        return Text(instance.choices[_place(instance, index, min(chosen))] if chosen else "")
     if instance.part(index).kind != "choice":
         return Logprob(-1.0, 1, False)
     choice = _shown_choice(instance, index)
