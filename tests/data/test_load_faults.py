@@ -102,7 +102,7 @@ def test_a_dataset_that_is_nowhere_says_how_to_fetch_it(fake_hub: Any, tmp_path:
     text, kind, _ = ask([("nobody/else", "easy", "test", {}, str(tmp_path))], environment)[0]
     assert kind == "UnreachableDataset"
     expected = 'my.yaml:2: dataset "nobody/else" (easy) is not on this machine, and HF_HUB_OFFLINE forbids the network'
-    assert text.startswith(f"{expected}; expected a copy (--data DIR, ASSAY_DATA) or the Hub's cache. On a machine")
+    assert text.startswith(f"{expected}; expected a copy (--data DIR, ASSAY_DATA) or the Hub's cache. Unset HF_HUB_OFF")
     assert "run: assay data get --tasks mine --to DIR; copy DIR here and add --data DIR" in text
 
 

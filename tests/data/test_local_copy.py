@@ -124,6 +124,13 @@ def test_settings_that_select_rows_have_a_folder_of_their_own(tmp_path: Path) ->
     assert values(tmp_path, spec(data_dir="hard")) == [2]
 
 
+def test_data_dir_names_a_configuration_of_a_folder_without_records(tmp_path: Path) -> None:
+    write_split(tmp_path, "me/sums/easy/test.jsonl", 1)
+    write_split(tmp_path, "me/sums/hard/test.jsonl", 2)
+    assert values(tmp_path, spec(data_dir="hard", revision="refs/convert/parquet")) == [2]
+    assert find_copy(tmp_path, "me/sums", None, {"data_dir": "../sums/easy"}) is None
+
+
 def test_a_local_folder_of_the_task_file_comes_first(tmp_path: Path) -> None:
     write_split(tmp_path, "copies/me/sums/default/test.jsonl", 1)
     write_split(tmp_path, "tasks/me/sums/test.jsonl", 2)

@@ -64,3 +64,9 @@ def test_a_group_lists_its_tasks() -> None:
         "    a          acc     0.5     test 10",
         "    long_name",
     ]
+
+
+def test_a_table_that_is_too_wide_has_its_columns_below_the_name() -> None:
+    task = {"name": "quiz_" + "long_" * 8, "primary": "acc_norm", "chance": 0.25, "shots": 3, "rows": {"test": 9000}}
+    lines = list(card_lines({**FACTS, "tasks": [task]}, 60))
+    assert lines[-2:] == [f"    {task['name']}", "      metric acc_norm, chance 0.25, shots 3, rows test 9,000"]

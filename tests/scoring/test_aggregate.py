@@ -52,6 +52,13 @@ def test_each_pipeline_has_its_own_numbers() -> None:
     assert found[0].higher_is_better is True
 
 
+@pytest.mark.parametrize(("values", "ends"), [([0.0, 0.0], (None, None)), ([0.2, 0.9], (-3.9, 5.0))])
+def test_small_values_of_a_metric_to_100_are_not_shares(values: list[float], ends: tuple[Any, Any]) -> None:
+    own = [Sample(place, "strict", (), {"bleu_max": value}) for place, value in enumerate(values)]
+    found = aggregate_task(Scoring("generate_until", (MetricSpec("bleu_max"),), TWO[:1]), own, 0)[0].estimate
+    assert found.method == "t" and (found.low, found.high) == pytest.approx(ends, abs=0.1)
+
+
 def test_a_task_file_may_change_direction_and_aggregation() -> None:
     spec = MetricSpec("exact_match", "median", higher_is_better=False)
     scoring = Scoring("generate_until", (spec,), TWO[:1])

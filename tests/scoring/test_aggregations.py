@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.registry import METRICS, metric_definition
+from assay.stats.means import wilson_interval
 
 PAIRS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=30)
 MANY = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=30)
@@ -326,3 +327,19 @@ def test_share_of_parts_is_a_ratio_of_sums() -> None:
     assert aggregation.clustered is not None
     assert aggregation.clustered(aggregation.read(values), ["a", "a", "b"]).value == pytest.approx(4 / 6)
     assert aggregation.lm_eval_stderr(values, 100) is None
+
+
+def test_a_share_of_parts_stays_within_0_and_1() -> None:
+    aggregation = AGGREGATIONS["share_of_parts"]
+    values = aggregation.read([(0.0, 1.0), (2.0, 2.0), (1.0, 3.0), (0.0, 1.0)])
+    assert aggregation.clustered is not None
+    for found in (aggregation.estimate(values), aggregation.clustered(values, ["a", "a", "b", "c"])):
+        assert found.stderr and found.low is not None and found.high is not None
+        assert 0 < found.low < 3 / 7 < found.high < 1
+
+
+@pytest.mark.parametrize("followed", [0.0, 2.0])
+def test_a_share_of_equal_parts_has_the_interval_of_equal_outcomes(followed: float) -> None:
+    aggregation = AGGREGATIONS["share_of_parts"]
+    found = aggregation.estimate(aggregation.read([(followed, 2.0)] * 5))
+    assert (found.low, found.high) == wilson_interval(5 * followed / 2, 5) and found.stderr == 0

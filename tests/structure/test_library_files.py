@@ -29,7 +29,8 @@ FAMILIES = {
 KNOWN_SCRIPT_REPOSITORIES = {
     *("CogComp/mc_taco", "EleutherAI/arithmetic", "EleutherAI/headqa", "EleutherAI/hendrycks_ethics"),
     *("EleutherAI/logiqa", "EleutherAI/mutual", "EleutherAI/pile", "EleutherAI/qa4mre", "EleutherAI/unscramble"),
-    *("LSDSem/story_cloze", "allenai/math_qa", "allenai/qasper", "allenai/social_i_qa", "baber/logiqa2"),
+    *("LSDSem/story_cloze", "allenai/math_qa", "allenai/qasper", "allenai/scitldr", "allenai/social_i_qa"),
+    *("allenai/quac", "baber/logiqa2", "ptb-text-only/ptb_text_only"),
     *("bigbio/pubmed_qa", "corypaik/prost", "csebuetnlp/xlsum", "dennlinger/eur-lex-sum", "hendrycks/competition_math"),
     *("lukaemon/bbh", "nyu-mll/crows_pairs", "ought/raft", "ybisk/piqa"),
 }
@@ -86,6 +87,8 @@ def test_datasets_load_without_a_script(name: str) -> None:
         assert path in FILE_BUILDERS or re.fullmatch(r"[\w.-]+/[\w.-]+", path), f"{path}: write owner/name"
         assert path not in KNOWN_SCRIPT_REPOSITORIES or options.get("revision") == CONVERTED, f"{path} has a script"
         assert "trust_remote_code" not in options
+        # The conversion names no configurations: each is a folder, and `datasets` knows only the name "default".
+        assert options.get("revision") != CONVERTED or file.data.get("dataset_name") is None, f"{path}: write data_dir"
 
 
 @pytest.mark.parametrize("name", PATHS)

@@ -37,6 +37,11 @@ def folder(write_yaml: Write) -> str:
     return str(write_yaml("tasks/quiz.yaml", QUIZ).parent)
 
 
+def test_an_unknown_style_has_no_card(folder: str) -> None:
+    with pytest.raises(UserError, match=r'"quiz_a@leters": unknown style or profile "leters"'):
+        assay.task_card("quiz_a@leters", [folder])
+
+
 def test_a_task_has_its_card_and_its_definition(folder: str) -> None:
     card = assay.task_card("quiz_a", include_path=[folder])
     assert card == {

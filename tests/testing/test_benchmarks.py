@@ -104,7 +104,14 @@ def test_a_filter_that_finds_no_right_answer_is_a_fault(make: Make) -> None:
     }
     (found,) = [finding for finding in faults(make(SUM, SUMS, filter_list=[wrong])) if finding.check == "perfect"]
     assert "right answers score exact_match,number 0" in found.message
-    assert "document 0: right answer '23'" in found.message
+    assert "right answer '23'" in found.message and (found.example, found.documents) == (0, len(SUMS))
+
+
+def test_one_row_of_many_with_an_equal_choice_is_a_remark(make: Make) -> None:
+    equal = {**ROWS[0], "options": ["hen", "hen", "cow"], "label": 1}
+    checked = check_benchmark(make(CHOICE, [equal] + ROWS * 20), variants=False)
+    assert {finding.check for finding in checked if finding.is_remark} >= {"distinct", "perfect"}
+    assert "perfect" not in named([finding for finding in checked if finding.is_fault])
 
 
 def test_a_given_answer_is_a_fault_of_a_generated_one(make: Make) -> None:

@@ -61,7 +61,10 @@ RENAMED = {
     "winogrande": "allenai/winogrande",
 }
 _CONFIGS = re.compile(r"BuilderConfig '?(?P<name>.+?)'? not found. Available: \[(?P<known>.*?)\]", re.DOTALL)
-_CONVERTED = "or add dataset_kwargs: {revision: refs/convert/parquet}, the Hub's own conversion, if it has one"
+_CONVERTED = (
+    "or name the Hub's own conversion, if it has one: dataset_kwargs: {revision: refs/convert/parquet}, with "
+    "data_dir: CONFIGURATION in place of dataset_name"
+)
 
 
 class UnreachableDataset(DataError):
@@ -130,8 +133,9 @@ def _is_of_network(error: BaseException) -> bool:
 
 def _offline_fault(title: str, where: str, task: str) -> Fault:
     found = f"{title} is not on this machine, and {offline_variable() or 'its setting'} forbids the network"
-    advice = get_command(task)
-    return Fault(where, found, "a copy (--data DIR, ASSAY_DATA) or the Hub's cache", advice[0].upper() + advice[1:])
+    variable = offline_variable()
+    allow = f"Unset {variable}, or {get_command(task)}" if variable else get_command(task)
+    return Fault(where, found, "a copy (--data DIR, ASSAY_DATA) or the Hub's cache", allow[0].upper() + allow[1:])
 
 
 def _known_fault(dataset: str, title: str, where: str, error: BaseException, names: set[str]) -> Fault | None:

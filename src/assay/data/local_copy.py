@@ -139,7 +139,7 @@ def find_copy(root: Path, dataset: str, config: str | None, options: Mapping[str
     if not _ID.fullmatch(dataset) or ".." in dataset or not base.is_dir():
         return None
     selecting = {key: options[key] for key in _SELECTING if options.get(key)}
-    folder = _config_folder(base, config, selecting)
+    folder = _config_folder(base, config, selecting) or _plain_folder(base, config, selecting)
     if folder is not None:
         record = read_record(folder)
         files = _recorded_files(folder, record) if record is not None else _files_by_stem(folder)
@@ -186,6 +186,14 @@ def _config_folder(base: Path, config: str | None, selecting: Mapping[str, Any])
         return next((path for path in defaults if not selecting or path.name.endswith(_short_hash(selecting))), None)
     holding = [path for path in folders if _files_by_stem(path)]
     return holding[0] if len(holding) == 1 else None
+
+
+def _plain_folder(base: Path, config: str | None, selecting: Mapping[str, Any]) -> Path | None:
+    """The folder that `data_dir` names in a copy without records: a configuration of the Hub's own conversion."""
+    if config is not None or set(selecting) != {"data_dir"}:
+        return None
+    folder = _config_folder(base, str(selecting["data_dir"]), {})
+    return None if folder is None or read_record(folder) is not None else folder
 
 
 def _recorded_files(folder: Path, record: CopyRecord) -> dict[str, list[Path]]:

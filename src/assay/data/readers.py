@@ -282,7 +282,8 @@ def _read_parquet(path: Path, options: ReadOptions) -> list[Row]:
         _check_expansion(path, sum(facts.row_group(place).total_byte_size for place in range(facts.num_row_groups)))
         rows: list[Row] = parquet.read_table(path).to_pylist()
     except ArrowInvalid as error:
-        raise DataError(Fault(str(path), f"is not a Parquet file: {error}")) from error
+        advice = "It may be half a download: delete it, and copy or fetch it again"
+        raise DataError(Fault(str(path), f"is not a Parquet file: {error}", "a whole Parquet file", advice)) from error
     return rows
 
 

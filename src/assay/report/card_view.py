@@ -52,7 +52,7 @@ def card_lines(facts: Facts, width: int) -> Iterator[str]:
         yield from _references(facts["references"], width)
     if facts.get("tasks"):
         yield from ("", f"{len(facts['tasks'])} tasks")
-        yield from _indented(_SUMMARY_COLUMNS, [_summary(task) for task in facts["tasks"]])
+        yield from _indented(_SUMMARY_COLUMNS, [_summary(task) for task in facts["tasks"]], width)
 
 
 def _labelled(facts: Facts) -> Iterator[tuple[str, str]]:
@@ -104,7 +104,7 @@ def _references(references: Sequence[Facts], width: int) -> Iterator[str]:
         yield from _wrapped(source + ":", width, "  ", "  ")
         own = [entry for entry in references if str(entry.get("source", "")) == source]
         yield from _indented(
-            _REFERENCE_COLUMNS, [[_cell(entry.get(key)) for key in _REFERENCE_COLUMNS] for entry in own]
+            _REFERENCE_COLUMNS, [[_cell(entry.get(key)) for key in _REFERENCE_COLUMNS] for entry in own], width
         )
 
 
@@ -118,10 +118,17 @@ def _cell(value: Any) -> str:
     return "" if value is None else f"{value:g}" if isinstance(value, (int, float)) else str(value)
 
 
-def _indented(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _indented(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """A table; if it is too wide, the first column with the others below it."""
     filled = [place for place in range(len(headings)) if any(row[place] for row in rows)]
     lines = [[row[place] for place in filled] for row in (headings, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    if 4 + sum(widths) + 2 * (len(widths) - 1) > width:
+        for first, *others in lines[1:]:
+            yield f"    {first}"
+            pairs = zip(lines[0][1:], others, strict=True)
+            yield from _wrapped(", ".join(f"{name} {text}" for name, text in pairs if text), width, " " * 6, " " * 6)
+        return
     for line in lines:
         yield "    " + "  ".join(map(str.ljust, line, widths)).rstrip()
 

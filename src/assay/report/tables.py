@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from assay.core.plural import plural
 from assay.core.results import GroupResult, RunResult, TaskResult
 from assay.core.scores import FailureBounds, MetricResult, TextCounts
 from assay.report.safe_names import printable
@@ -155,7 +156,7 @@ def _size(metric: MetricResult) -> str:
     """`20`; `18 of 20` if two failed; `20 in 4 clusters`."""
     estimate, bounds = metric.estimate, metric.bounds
     n = str(estimate.n) if bounds is None else f"{estimate.n} of {estimate.n + bounds.failed}"
-    return n if estimate.clusters is None else f"{n} in {estimate.clusters} clusters"
+    return n if estimate.clusters is None else f"{n} in {plural(estimate.clusters, 'cluster')}"
 
 
 def bounds_text(bounds: FailureBounds, shown: Callable[[float | None], str] | None = None) -> str:

@@ -18,7 +18,7 @@ from assay.core.scores import CUSTOM, DocumentValues, MetricResult, MetricValues
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
 from assay.scoring.answer_counts import add_counts
 from assay.scoring.failure_bounds import Leaf, group_bounds, task_bounds
-from assay.scoring.metrics.aggregations import AGGREGATIONS, CORPUS_METRICS
+from assay.scoring.metrics.aggregations import AGGREGATIONS, CORPUS_METRICS, MEAN_OF_POINTS
 from assay.scoring.metrics.task_functions import custom_aggregation
 from assay.scoring.metrics.value_types import Unreadable
 from assay.scoring.problems import missing_members, problem_of
@@ -93,11 +93,19 @@ class _Resamples:
 
 @dataclass(frozen=True, slots=True)
 class _ReportingRule:
-    """Reporting rule of a metric; its aggregation is a registered name or the task's own function."""
+    """Reporting rule of a metric.
+
+    Attributes:
+        name: its name.
+        aggregation: a registered name, or the task's own function.
+        higher_is_better: direction; None if undefined.
+        is_points: whether its values are known to have another range than 0 to 1.
+    """
 
     name: str
     aggregation: Any = "mean"
     higher_is_better: bool | None = None
+    is_points: bool = False
 
 
 def _rules(listed: Sequence[MetricSpec], samples: Sequence[Sample]) -> list[_ReportingRule]:
@@ -131,7 +139,8 @@ def _rule(spec: MetricSpec) -> _ReportingRule:
         is_usual = aggregation is None or (definition.over_draws and aggregation == "mean")
         aggregation = definition.aggregation if is_usual else aggregation
         direction = definition.higher_is_better if direction is None else direction
-    return _ReportingRule(spec.name, aggregation or "mean", direction)
+    is_points = definition is not None and definition.span not in (None, (0.0, 1.0))
+    return _ReportingRule(spec.name, aggregation or "mean", direction, is_points and aggregation == "mean")
 
 
 def directions(scoring: Scoring, results: Sequence[MetricResult]) -> dict[str, bool | None]:
@@ -188,7 +197,7 @@ def _metric_result(
     clusters: Sequence[str] | None = None,
 ) -> MetricResult:
     name, own = rule.name, rule.aggregation
-    aggregation = custom_aggregation(own) if callable(own) else AGGREGATIONS[own]
+    aggregation = custom_aggregation(own) if callable(own) else MEAN_OF_POINTS if rule.is_points else AGGREGATIONS[own]
     # A document for which the task's own scoring omitted this metric does not count for it.
     values = [sample.values[name] for sample in samples if name in sample.values]
     location = f'{where}, metric "{name}"' if where else f'metric "{name}"'

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from assay.core.scores import Estimate
 from assay.stats.inputs import is_binary, length_error, require_finite
 from assay.stats.means import (
     LEVEL,
+    as_share,
     bounded_interval,
     empty_estimate,
     is_bounded,
@@ -48,7 +49,9 @@ class ClusteredEstimate:
     has_few_clusters: bool
 
 
-def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable]) -> ClusteredEstimate:
+def clustered_mean(
+    values: Sequence[float], clusters: Sequence[Hashable], may_be_share: bool = True
+) -> ClusteredEstimate:
     """Mean over documents, with cluster-robust standard error and Student's t interval (clusters − 1 degrees).
 
     Values from 0 to 1 get a Wilson interval with the effective sample size that the error implies. 0/1 outcomes
@@ -57,6 +60,7 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Clu
     Args:
         values: one per document.
         clusters: the cluster of each document.
+        may_be_share: whether values from 0 to 1 are shares; if not, the interval is Student's t.
     """
     data = require_finite(values, "clustered mean")
     sums, count = _residual_sums(data, clusters), len(set(clusters))
@@ -64,11 +68,11 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Clu
         return ClusteredEstimate(empty_estimate("clustered-t"), 0, True)
     mean = math.fsum(data) / len(data)
     error = _error(sums, len(data))
-    if is_binary(data) and not error and (count > 1 or len(set(data)) == 1):
+    if may_be_share and is_binary(data) and not error and (count > 1 or len(set(data)) == 1):
         ends = wilson_interval(mean * count, count)
         return _estimate(mean, error, ends, len(data), "wilson-clusters", count)
     error = error or None  # identical clusters do not allow an estimate of the error
-    if error and is_bounded(data):
+    if error and may_be_share and is_bounded(data):
         return _estimate(mean, error, bounded_interval(mean, error, count - 1), len(data), "clustered-wilson", count)
     return _estimate(mean, error, _student(mean, error, count), len(data), "clustered-t", count)
 
@@ -92,6 +96,12 @@ def clustered_ratio(
     error = _error(list(_sums(residuals, clusters).values()), n)
     error = None if error is None or is_rounding_error(error * n / abs(total), ratio) else error * n / abs(total)
     return _estimate(ratio, error, _student(ratio, error, count), n, "clustered-delta", count)
+
+
+def clustered_share(parts: Sequence[float], wholes: Sequence[float], clusters: Sequence[Hashable]) -> ClusteredEstimate:
+    """The same with every a from 0 to b: the interval stays within 0 and 1."""
+    found = clustered_ratio(parts, wholes, clusters)
+    return replace(found, estimate=as_share(found.estimate, parts, wholes, found.clusters))
 
 
 def clustered_error(values: NDArray[np.float64], units: NDArray[np.int64]) -> float | None:

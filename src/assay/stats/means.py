@@ -62,6 +62,11 @@ def mean_estimate(values: Sequence[float]) -> Estimate:
     return _measured(data, may_be_share=True)
 
 
+def measured_estimate(values: Sequence[float]) -> Estimate:
+    """The mean of values that are no shares, with Student's t interval, even if all happen to be from 0 to 1."""
+    return _measured([float(value) for value in values])
+
+
 def _measured(data: Sequence[float], may_be_share: bool = False) -> Estimate:
     """The mean with Student's t interval; with the Wilson-t interval if allowed and all values are from 0 to 1."""
     if len(data) == 0:
@@ -170,6 +175,34 @@ def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -
         return Estimate(ratio, None, None, None, n=n, method="delta", level=LEVEL)
     half_width = t_quantile(n - 1) * error
     return Estimate(ratio, error, ratio - half_width, ratio + half_width, n=n, method="delta", level=LEVEL)
+
+
+def share_estimate(parts: Sequence[float], wholes: Sequence[float]) -> Estimate:
+    """Ratio of sums Σa/Σb with every a from 0 to b, such as instructions followed of those given."""
+    return as_share(ratio_estimate(parts, wholes), parts, wholes, len(parts))
+
+
+def as_share(found: Estimate, parts: Sequence[float], wholes: Sequence[float], units: int) -> Estimate:
+    """A ratio with an interval that stays within 0 and 1: Wilson-t from its standard error.
+
+    If every part is 0 or every part is its whole, it is the Wilson interval of one outcome per unit, as for equal 0/1
+    values.
+
+    Args:
+        found: the ratio.
+        parts: one per document.
+        wholes: one per document.
+        units: documents, or clusters.
+    """
+    if found.value is None or not all(0 <= part <= whole for part, whole in zip(parts, wholes, strict=True)):
+        return found
+    if found.stderr:
+        low, high = bounded_interval(found.value, found.stderr, units - 1)
+        return replace(found, low=low, high=high, method=found.method + "-wilson")
+    if any(parts) and list(parts) != list(wholes):
+        return found
+    low, high = wilson_interval(units * round(found.value), units)
+    return replace(found, stderr=0.0 if units > 1 else None, low=low, high=high, method="wilson")
 
 
 def ratio_perplexity_estimate(log_probabilities: Sequence[float], weights: Sequence[float]) -> Estimate:

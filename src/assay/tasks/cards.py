@@ -17,6 +17,7 @@ from assay.tasks.lm_eval.file.definition import DEFAULT_METRICS
 from assay.tasks.lm_eval.file.format_key import usual_output_type
 from assay.tasks.lm_eval.file.yaml_reader import TaskFile
 from assay.tasks.task_tree import ErrorNode, FileNode, GroupNode, Node, ReadyNode, TaskFinder, walk
+from assay.tasks.unknown_names import unknown_wording
 
 # What a group shows of each of its tasks.
 SUMMARY = ("name", "description", "primary", "chance", "shots", "rows")
@@ -38,6 +39,8 @@ def cards(wanted: Sequence[str], catalog: Catalog) -> list[Facts]:
     for node in walk(nodes):
         if isinstance(node, ErrorNode):
             raise node.error
+        if isinstance(node, FileNode) and node.wording.prompt is not None and node.file.data.get("prompts") is None:
+            raise unknown_wording(str(node.file.data.get("task")), node.wording.prompt)
     return [facts for node in nodes for facts in _facts(node, catalog)]
 
 

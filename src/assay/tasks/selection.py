@@ -35,7 +35,7 @@ from assay.tasks.profiles.parse import Profile, find_profile
 from assay.tasks.score_parts import TasksBelow, group_scores
 from assay.tasks.task_tree import ErrorNode, FileNode, GroupNode, Node, ReadyNode, TaskFinder, Wanted, Wording, walk
 from assay.tasks.text_tasks import TextTask
-from assay.tasks.unknown_names import unknown_wording
+from assay.tasks.unknown_names import UnknownWording, unknown_wording
 
 __all__ = ["Selection", "Wanted", "select_tasks"]
 
@@ -236,7 +236,7 @@ def _check_fixed(task: Task, wording: Wording, settings: FileSettings) -> None:
 
 def _raise_errors(nodes: Sequence[Node], built: _Built, include_path: Sequence[Path]) -> None:
     """Raises every fault of the selection, each once."""
-    errors = [error for node in nodes for error in _errors_of(node, built.files)]
+    errors = _once_per_wording([error for node in nodes for error in _errors_of(node, built.files)])
     errors += [*_task_clashes(built.files), *_group_clashes(nodes), *built.errors]
     faults = dict.fromkeys(fault for error in errors for fault in error.faults)
     unknown = {fault for error in errors if isinstance(error, UnknownName) for fault in error.faults}
@@ -246,6 +246,14 @@ def _raise_errors(nodes: Sequence[Node], built: _Built, include_path: Sequence[P
         raise UnknownName(*faults)
     if faults:
         raise TaskFileError(*faults)
+
+
+def _once_per_wording(errors: Sequence[UserError]) -> list[UserError]:
+    """The errors with one for all tasks that lack the same style, profile or prompt: that of the first task."""
+    known: dict[object, UserError] = {}
+    for error in errors:
+        known.setdefault(error.without_task() if isinstance(error, UnknownWording) else error, error)
+    return list(known.values())
 
 
 def _errors_of(node: Node, built: Mapping[_Leaf, FileTasks]) -> Sequence[UserError]:

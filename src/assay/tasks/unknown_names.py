@@ -68,7 +68,15 @@ def unknown_package_task(name: str, near_names: Sequence[str]) -> UnknownName:
     return UnknownName(Fault(f"{_WHERE} {name}", found, next=f"See: assay ls tasks {PREFIX}"))
 
 
-def unknown_wording(task: str, text: str, prompts: Sequence[str] = (), where: str = _WHERE) -> UserError:
+class UnknownWording(UserError):
+    """A text after the @ that a task does not know; the tasks of a group share one."""
+
+    def without_task(self) -> tuple[str, ...]:
+        """The faults without the task's name."""
+        return tuple(fault.found.partition("@")[2] for fault in self.faults)
+
+
+def unknown_wording(task: str, text: str, prompts: Sequence[str] = (), where: str = _WHERE) -> UnknownWording:
     """The error for a text after the @ that is neither a style, nor a profile, nor one of the task's prompts.
 
     Args:
@@ -83,7 +91,7 @@ def unknown_wording(task: str, text: str, prompts: Sequence[str] = (), where: st
     found = f'"{task}@{text}": unknown {"prompt, " if prompts else ""}style or profile "{text}"{hint}'
     expected = f"a style ({', '.join((*STYLES, OWN))}), a profile ({', '.join(profiles)}); {own}"
     advice = "See: assay ls styles, assay ls profiles. A profile file of your own: --like FILE"
-    return UserError(Fault(where, found, expected, advice))
+    return UnknownWording(Fault(where, found, expected, advice))
 
 
 def _lm_eval_advice(name: str, catalog: Catalog, is_near: bool) -> str:

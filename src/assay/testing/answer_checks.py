@@ -18,7 +18,7 @@ from assay.core.protocols import Task
 from assay.core.requests import REQUEST_KINDS, Instance
 from assay.core.responses import Output
 from assay.core.results import TaskResult
-from assay.core.scores import MetricResult
+from assay.core.scores import MetricResult, Sample
 from assay.options.specification import make_spec
 from assay.run.build import has_invalid_gold
 from assay.run.events import ignore
@@ -294,7 +294,12 @@ def _check_perfect(task: AskedTask, right: Mapping[str, TaskResult]) -> None:
             best, value = _best(task, metric), metric.estimate.value
             if best is not None and (value is None or not is_best(value, best)):
                 message = f"right answers score {_shown(metric)} {_number(value)}, the best value is {best:g}"
-                task.findings.add("perfect", message + _example(result, metric, best))
+                odd = _imperfect(result, metric, best)
+                if odd:
+                    documents = [sample.document_id for sample in odd]
+                    task.findings.add_documents("perfect", message + _example(result, odd[0]), documents)
+                else:
+                    task.findings.add("perfect", message)
 
 
 def _check_corrupted(task: AskedTask, right: Mapping[str, TaskResult], wrong: TaskResult | None) -> None:
@@ -419,14 +424,15 @@ def _number(value: float | None) -> str:
     return "nothing" if value is None else f"{value:.4g}"
 
 
-def _example(result: TaskResult, metric: MetricResult, best: float) -> str:
-    """The first document that is not right, with what its filters left."""
-    for sample in result.samples:
-        value = sample.values.get(metric.metric)
-        if sample.filter == metric.filter and isinstance(value, (int, float)) and not is_best(float(value), best):
-            answered = next(item for item in result.answered if item.document.id == sample.document_id)
-            given = getattr(answered.outputs[0], "text", answered.outputs[0])
-            left = "" if result.card.kind != "generate_until" else f", read as {list(sample.filtered)!r:.80}"
-            gold = f"{answered.instance.gold!r:.80}"
-            return f"; document {sample.document_id}: right answer {gold}, given {given!r:.80}{left}"
-    return ""
+def _imperfect(result: TaskResult, metric: MetricResult, best: float) -> list[Sample]:
+    """The documents that are not right, of a metric with a number for each."""
+    values = [(sample, sample.values.get(metric.metric)) for sample in result.samples if sample.filter == metric.filter]
+    return [sample for sample, value in values if isinstance(value, (int, float)) and not is_best(float(value), best)]
+
+
+def _example(result: TaskResult, sample: Sample) -> str:
+    """The right answer of a document, the given one, and what its filters left."""
+    answered = next(item for item in result.answered if item.document.id == sample.document_id)
+    given = getattr(answered.outputs[0], "text", answered.outputs[0])
+    left = "" if result.card.kind != "generate_until" else f", read as {list(sample.filtered)!r:.80}"
+    return f"; right answer {answered.instance.gold!r:.80}, given {given!r:.80}{left}"

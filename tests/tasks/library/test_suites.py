@@ -14,7 +14,7 @@ from assay.core.score_terms import CombinedTerm, GroupScore, ScoreTerm, TaskTerm
 from assay.core.scores import Denominators, Estimate, MetricResult
 from assay.core.specs import GroupSpec, TaskCard
 from assay.options.specification import make_spec
-from assay.run.resolve import known_names, resolve_tasks
+from assay.run.resolve import known_names, open_catalog, resolve_tasks
 from assay.scoring.aggregate import aggregate_groups
 from assay.tasks.catalog import LIBRARY, Catalog
 from assay.tasks.file_checks import check_paths
@@ -91,15 +91,28 @@ def test_a_suite_resolves_with_its_scores(name: str, groups: Mapping[str, GroupS
     assert not scores or primary in [score.name for score in groups[name].scores]
 
 
+def terms_of(term: ScoreTerm) -> Iterator[TaskTerm]:
+    if isinstance(term, TaskTerm):
+        yield term
+    else:
+        for part in term.parts:
+            yield from terms_of(part)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "score:" in (FOLDER / f"{name}.yaml").read_text()])
+def test_the_members_of_a_suite_report_the_metrics_of_its_scores(name: str) -> None:
+    resolved = resolve_tasks(make_spec("dummy", [name]), (), open_catalog(()))
+    reported = {task.card.name: {spec.name for spec in task.scoring.metrics} for task in resolved.tasks}
+    group = next(group for group in resolved.groups if group.name == name)
+    wanted = [(term.task, metric) for score in group.scores for term in terms_of(score.term) for metric in term.metrics]
+    assert [(task, metric) for task, metric in wanted if metric.partition(",")[0] not in reported[task]] == []
+
+
 # Values by hand
 
 
 def tasks_of(term: ScoreTerm) -> Iterator[str]:
-    if isinstance(term, TaskTerm):
-        yield term.task
-    else:
-        for part in term.parts:
-            yield from tasks_of(part)
+    return (part.task for part in terms_of(term))
 
 
 def made_up(task: str, values: Mapping[str, float], primary: str, chance: float) -> TaskResult:
@@ -153,7 +166,7 @@ def test_open_llm_v2_normalises_every_part(groups: Mapping[str, GroupSpec]) -> N
         "prompt_level_strict_acc": 0.25,
         "inst_level_strict_acc": 0.35,
         "acc_norm": 0.4,
-        "exact_match": 0.1,
+        "math_verify": 0.1,
         "acc": 0.19,
     }
     musr = (0 + (0.4 - 0.2) / 0.8 + (0.4 - 1 / 3) / (2 / 3)) / 3

@@ -104,6 +104,14 @@ def test_the_best_variant_and_the_caveats_of_each_profile_are_reported(write_tas
     assert [profile.name for profile in found.named_profiles] == ["olmes", "helm"]
 
 
+def test_a_group_reports_an_unknown_text_once(write_task: Write, select: Select) -> None:
+    write_task("arc_easy")
+    write_task("piqa")
+    with pytest.raises(UserError) as found:
+        select("arc_easy@leters,piqa@leters,arc_easy@short", None)
+    assert [fault.found.partition(":")[0] for fault in found.value.faults] == ['"arc_easy@leters"', '"arc_easy@short"']
+
+
 def test_an_unknown_text_suggests_styles_profiles_and_prompts(write_task: Write, select: Select) -> None:
     write_task("arc_easy")
     with pytest.raises(UserError, match=r'unknown style or profile "olms" \(did you mean "olmes"\?\).*no prompts'):

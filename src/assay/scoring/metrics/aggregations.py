@@ -212,14 +212,24 @@ def _clustered_ratio(
     return estimate
 
 
+def _clustered_points(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
+    from assay.stats.clustered import clustered_mean
+
+    return clustered_mean(values, clusters, may_be_share=False).estimate
+
+
+# The mean of values whose possible range is another than 0 to 1, such as BLEU's 0 to 100.
+MEAN_OF_POINTS = Aggregation(means.measured_estimate, _mean_stderr, clustered=_clustered_points)
+
+
 def _share_of_parts(values: Sequence[Any]) -> Estimate:
-    return means.ratio_estimate(*_columns(values))
+    return means.share_estimate(*_columns(values))
 
 
 def _clustered_share_of_parts(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
-    from assay.stats.clustered import clustered_ratio
+    from assay.stats.clustered import clustered_share
 
-    return clustered_ratio(*_columns(values), clusters).estimate
+    return clustered_share(*_columns(values), clusters).estimate
 
 
 def _in_bits(nats: Estimate) -> Estimate:

@@ -159,7 +159,7 @@ def _cluster_texts(clusters: int) -> Iterator[str]:
     from assay.stats.clustered import FEW_CLUSTERS  # most runs do not need it
 
     if clusters < FEW_CLUSTERS:
-        reported = f"its documents form {clusters} clusters; with fewer than {FEW_CLUSTERS}"
+        reported = f"its documents form {plural(clusters, 'cluster')}; with fewer than {FEW_CLUSTERS}"
         yield f"{reported}, standard error and interval are unreliable"
 
 
