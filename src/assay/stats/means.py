@@ -198,7 +198,8 @@ def as_share(found: Estimate, parts: Sequence[float], wholes: Sequence[float], u
         return found
     if found.stderr:
         low, high = bounded_interval(found.value, found.stderr, units - 1)
-        return replace(found, low=low, high=high, method=found.method + "-wilson")
+        method = "delta-wilson" if found.clusters is None else "clustered-delta-wilson"
+        return replace(found, low=low, high=high, method=method)
     if any(parts) and list(parts) != list(wholes):
         return found
     low, high = wilson_interval(units * round(found.value), units)
