@@ -35,6 +35,8 @@ TASKS: dict[str, dict[str, Any]] = {
     },
     "card": {"dataset_path": "EleutherAI/arithmetic", "dataset_name": "arithmetic_1dc", "split": "validation"},
 }
+# Also read by task code, which gets them through `datasets`: from parquet, with nested columns, from JSON Lines.
+WITH_CODE = ("arc", "squad", "gsm8k", "unscramble", "arithmetic")
 _DIGESTS = """
 import json, sys
 from assay.core.identity import digest_all
@@ -60,11 +62,13 @@ def write_tasks(folder: Path) -> None:
         lines = "".join(f"{key}: {json.dumps(value)}\n" for key, value in own.items())
         (folder / f"{name}.yaml").write_text(f"task: copy_{name}\n{lines}", encoding="utf-8")
         code = "process_docs: !function code.same\n"
+        if name not in WITH_CODE:
+            continue
         (folder / f"{name}_code.yaml").write_text(f"task: code_{name}\n{lines}{code}", encoding="utf-8")
 
 
 def digests(folder: Path, settings: dict[str, Any], environment: dict[str, str]) -> dict[str, Any]:
-    names = [f"{kind}_{name}" for name in TASKS for kind in ("copy", "code")]
+    names = [*(f"copy_{name}" for name in TASKS), *(f"code_{name}" for name in WITH_CODE)]
     command = [sys.executable, "-c", _DIGESTS, json.dumps([str(folder), names, settings])]
     kept = {name: value for name, value in os.environ.items() if name not in ("HF_HUB_OFFLINE", "ASSAY_DATA")}
     done = subprocess.run(command, env={**kept, **environment}, capture_output=True, text=True, timeout=250)
@@ -86,5 +90,5 @@ def test_a_folder_of_datasets_gives_the_documents_of_the_hub(tmp_path: Path) -> 
         process.terminate()
     offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "offline")}
     found = digests(tmp_path / "tasks", {"data": str(SHARED / "data" / "hub")}, offline)
-    assert len(expected) == 2 * len(TASKS)
+    assert len(expected) == len(TASKS) + len(WITH_CODE)
     assert {name for name in expected if found.get(name) != expected[name]} == set()

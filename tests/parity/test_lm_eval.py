@@ -61,13 +61,19 @@ def run_assay(hub: str, scratch: Path, arithmetic: str, batch_size: str) -> dict
 
 
 @pytest.fixture(scope="module")
-def compatible(hub: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return run_assay(hub, tmp_path_factory.mktemp("hf"), "lm_eval", "1")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache of both runs, so that datasets are downloaded once."""
+    return tmp_path_factory.mktemp("hf")
 
 
 @pytest.fixture(scope="module")
-def exact(hub: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return run_assay(hub, tmp_path_factory.mktemp("hf"), "exact", "auto")
+def compatible(hub: str, cache: Path) -> dict[str, Any]:
+    return run_assay(hub, cache, "lm_eval", "1")
+
+
+@pytest.fixture(scope="module")
+def exact(hub: str, cache: Path) -> dict[str, Any]:
+    return run_assay(hub, cache, "exact", "auto")
 
 
 @pytest.mark.parametrize("case", CASES)
