@@ -1,7 +1,7 @@
 """Why a dataset could not be loaded: moved, gated, missing, script-only, offline, no network, damaged, disk full.
 
-Takes the error of the `datasets` or `huggingface_hub` package; gives a fault that says what to do. The errors are told
-apart by the names of their classes, because their modules differ between versions.
+Takes the error of the `datasets` or `huggingface_hub` package; gives a fault that says what to do. Errors are
+recognised by the names of their classes, because their modules differ between versions.
 """
 
 from __future__ import annotations

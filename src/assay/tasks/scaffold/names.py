@@ -45,7 +45,7 @@ WHOLE_TEXTS = ("text", "content", "document", "article", "body", "story", "passa
 STARTS = ("answer_start", "answer_starts", "start", "starts", "answer_offset")
 CORRECT = ("correct_answer", "correct", "best_answer", "right_answer")
 WRONG = ("distractor", "incorrect_answer", "wrong_answer", "incorrect", "wrong", "distractors", "incorrect_answers")
-# Columns that describe a row and are no part of it.
+# Columns that describe a row but are not part of its question.
 ABOUT = (
     *("id", "idx", "index", "uid", "uuid", "guid", "qid", "pid", "docid", "doc_id", "question_id", "row", "number"),
     *("url", "link", "split", "hash", "date", "time", "timestamp", "author", "licence", "license", "version"),
