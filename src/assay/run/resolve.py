@@ -191,7 +191,7 @@ def check_data(tasks: Sequence[Task], spec: RunSpec) -> None:
         except UserError as error:
             errors[task.card.name] = task, error
     if errors:
-        from assay.run.missing_data import missing_data_error  # most runs have their data
+        from assay.data.missing_data import missing_data_error  # most runs have their data
 
         raise missing_data_error(errors, spec)
 
