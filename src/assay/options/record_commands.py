@@ -27,7 +27,6 @@ from assay.options.table import (
     setting_options,
 )
 from assay.studies.paired.paired_values import ALL_FLIPS, AXES, CORRECTIONS, TESTS
-from assay.tasks.scaffold.values import KINDS
 
 FIGURE_KINDS = ("reliability", "axes", "prompts", "lengths", "positions")
 
@@ -260,6 +259,8 @@ def _data() -> Command:
 
 
 def _task() -> Command:
+    from assay.tasks.scaffold.values import KINDS  # other commands do not read templates
+
     def column(text: str) -> Option:
         return Option(text, COLUMNS, "COL", "guessed")
 
