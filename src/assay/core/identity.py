@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from assay.core.annotations import Plain
@@ -20,6 +21,8 @@ from assay.core.call_checks import checked_dataclass
 from assay.core.documents import Document
 from assay.core.requests import Loglikelihood, Request
 from assay.core.secrets import redacted_identity
+
+_CHUNK = 1 << 20
 
 KEY_VERSION = 1
 
@@ -197,3 +200,12 @@ class ResponseKeyBuilder:
         state = self._prefix_hash.copy()
         state.update(tail)
         return state.digest()
+
+
+def file_sha256(path: Path) -> str:
+    """Hash of a file's content, read in pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(_CHUNK):
+            digest.update(block)
+    return digest.hexdigest()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import DataError, Fault, missing_extra
+from assay.core.identity import file_sha256
 from assay.core.protocols import ProgressCallback, ignore_progress
 from assay.data.fetched import Fetched
 from assay.data.load_faults import load_error
@@ -30,7 +31,6 @@ from assay.data.local_copy import (
     RepositoryFile,
     config_folder_name,
     file_fault,
-    file_sha256,
     find_copy,
     read_record,
     repository_file,

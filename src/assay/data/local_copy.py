@@ -16,12 +16,12 @@ from typing import Any
 
 from assay.core.atomic_files import atomic_write
 from assay.core.errors import DataError, Fault
+from assay.core.identity import file_sha256
 from assay.data.readers import is_data, matching
 
 RECORD = "assay-data.json"
 DEFAULT = "default"
 _FORMAT = 1
-_CHUNK = 1 << 20
 _ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 # hf://datasets/OWNER/NAME@REVISION/PATH
 _ADDRESS = re.compile(r"hf://datasets/(?P<id>[^/@]+/[^/@]+)(@(?P<revision>[^/]+))?/(?P<path>.+)")
@@ -281,15 +281,6 @@ def wrong_revision(folder: Path, record: CopyRecord, revision: str | None) -> Fa
 
 
 # Checks
-
-
-def file_sha256(path: Path) -> str:
-    """Hash of a file's content."""
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(_CHUNK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def file_fault(path: Path, entry: CopiedFile | None, again: str) -> Fault | None:

@@ -6,17 +6,15 @@ modification time. It only saves time, so a corrupt or read-only cache is not an
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from assay.core.atomic_files import atomic_write, cache_folder, private_folder
-from assay.core.identity import digest
+from assay.core.identity import digest, file_sha256
 
 FILE_NAME = "file_hashes.json"
-CHUNK = 1 << 20
 
 
 def hash_files(paths: Iterable[tuple[str, Path]], cache: Path | None = None) -> str:
@@ -35,20 +33,12 @@ def hash_files(paths: Iterable[tuple[str, Path]], cache: Path | None = None) -> 
         state = real.stat()
         key = f"{real}|{state.st_size}|{state.st_mtime_ns}"
         if key not in memory:
-            memory[key] = fresh[key] = _hash_file(real)
+            memory[key] = fresh[key] = file_sha256(real)
         parts.append((name, memory[key]))
     if fresh:
         # Read again: another process may have written in the meantime.
         _write_memory(memory_file, {**_read_memory(memory_file), **fresh})
     return digest(parts)
-
-
-def _hash_file(path: Path) -> str:
-    state = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            state.update(chunk)
-    return state.hexdigest()
 
 
 def _read_memory(file: Path) -> dict[str, str]:
