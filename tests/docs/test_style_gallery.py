@@ -107,6 +107,11 @@ SUMS = [
     {"q": "A box holds 6 eggs. How many do 2 boxes hold?", "a": "2 x 6 = 12. The answer is 12."},
     {"q": "Tom eats 2 of 5 figs. How many are left?", "a": "5 - 2 = 3. The answer is 3."},
 ]
+RATED = [
+    {"one": "A girl sings.", "other": "A girl is singing.", "score": 4.8},
+    {"one": "It rains.", "other": "A dog sleeps.", "score": 0.0},
+    {"one": "Two men talk.", "other": "Two people are talking.", "score": 4.2},
+]
 PLURALS = [
     {"one": "one goose", "many": "two geese"},
     {"one": "one ox", "many": "two oxen"},
@@ -261,6 +266,14 @@ CASES = (
         "text_to_text",
         {"format": {"kind": "text_to_text", "source": "{{one}} =>", "target": "many"}},
         PLURALS,
+        (OWN,),
+    ),
+    Case(
+        "likeness",
+        "A pair of texts and its number (as STS-B)",
+        "rating",
+        {"format": {"kind": "rating", "text": "one", "pair": "other", "answer": "score"}},
+        RATED,
         (OWN,),
     ),
     Case(

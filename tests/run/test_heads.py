@@ -13,7 +13,7 @@ import pytest
 from assay.api import evaluate, evaluate_matrix, show_document, study_methods
 from assay.api_records import explain, rescore
 from assay.core.errors import DataError, ModelError, UserError
-from assay.core.requests import HEAD_KINDS, ChoiceSelection, Classification, Request, SpanExtraction
+from assay.core.requests import HEAD_KINDS, ChoiceSelection, Classification, Rating, Request, SpanExtraction
 from assay.core.responses import LabelScores, Text
 from assay.report.lm_eval_results import sample_lines
 from assay.tasks.python import Choose, Write, task
@@ -138,6 +138,16 @@ def test_spans_are_evaluated(folder: Path) -> None:
     assert model.asked[0] == SpanExtraction("Who has a cat?", "Ann has a red cat.", may_lack=True)
     # "Ann" is right, shares nothing with "a red cat", and nothing is right of why.
     assert values(result) == {"squad_em": pytest.approx(2 / 3), "squad_f1": pytest.approx(2 / 3)}
+
+
+def test_ratings_are_correlated(folder: Path) -> None:
+    rows = [{"one": f"cat {n}", "two": "dog", "score": n} for n in range(4)]
+    keys = "format: {kind: rating, text: one, pair: two, answer: score}"
+    write_task(folder, "rated", rows, keys)
+    model = ScriptedModel(lambda request: Text(str(-ord(request.first[-1]))), kinds=("rating",))
+    result = evaluate(model, ["rated"], store=":memory:", include_path=folder, bootstrap_iters=0)
+    assert model.asked[0] == Rating("cat 0", "dog")
+    assert values(result) == {"pearson": pytest.approx(-1), "spearman": pytest.approx(-1)}
 
 
 def test_a_language_model_gets_the_usual_requests(folder: Path) -> None:

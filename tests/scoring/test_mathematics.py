@@ -7,7 +7,7 @@ import pytest
 from assay.core.documents import Document
 from assay.scoring.mathematics.equality import is_same_value, is_verified
 from assay.scoring.mathematics.final_answers import NO_ANSWER, final_answer, normalised_answer
-from assay.scoring.mathematics.plain_latex import between_dollars, is_same_latex, plain_latex
+from assay.scoring.mathematics.plain_latex import between_dollars, is_same_latex, plain_latex, stated_answer
 from assay.scoring.scorers.generated_answer import AnswerView
 from assay.scoring.scorers.worked_answers import math_match
 
@@ -111,3 +111,26 @@ def test_right_answer_is_read_from_the_solution() -> None:
     view = AnswerView(("$[1,2]$", "$3$"), ("1", "2"))
     document = Document("hendrycks_math", 0, {"solution": r"So \boxed{[1,2]}."})
     assert math_match(view, {"solution": "solution"}, document) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"So $x=1$, thus \boxed{y = 2}", "2"),
+        ("It is $3$ or $4$.\nThus $a=\\frac12$", r"\frac12"),
+        ("x = 5 and y = 7.", "7"),
+        ("He pays $12 for 3 items.", "3"),
+        ("About 2.50 in all", "2.50"),
+        ("none of these", "none of these"),
+        (r"An open \boxed{1", r"An open \boxed{1"),
+    ],
+)
+def test_answers_as_agieval_reads_them(text: str, answer: str) -> None:
+    assert stated_answer(text) == answer
+
+
+def test_stated_answers_are_compared_as_latex() -> None:
+    document = Document("agieval_math", 0, {})
+    for text, score in ((" $1/2$.", 1.0), ("The answer is $x=0.5$.", 1.0), ("0.25", 0.0)):
+        view = AnswerView((text,), (r"\frac{1}{2}",))
+        assert math_match(view, {"stated": True}, document) == score

@@ -50,3 +50,23 @@ def test_words_for_no_answer() -> None:
 
 def test_several_draws_are_averaged() -> None:
     assert scores(["cat", "dog"], "cat") == (0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("said", "right", "f1"),
+    [
+        ("law, politics", "politics, law", 1.0),
+        ("law, law ,politics,", "law", 2 / 3),
+        ("Law", "law", 0.0),
+        ("", "law", 0.0),
+        # One of two items on one side, one of three on the other.
+        ("law, trade", "law, energy, science", 2 / 5),
+    ],
+)
+def test_f1_of_lists(said: str, right: str, f1: float) -> None:
+    view = answer_view(Instance("t", 0, (Generation("q"),), gold=right), [said])
+    value = metric_definition("set_f1").values["generate_until"]
+    assert value(view, {}) == pytest.approx(f1)
+    assert (
+        value(answer_view(Instance("t", 0, (Generation("q"),), gold=("a", "b")), ["b; a"]), {"separator": ";"}) == 1.0
+    )

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from assay.core.errors import DataError, Fault, did_you_mean
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -41,3 +43,21 @@ def is_changed(now: Any, before: Any) -> bool:
         return bool(now != before)
     except Exception:  # a value's own comparison may raise anything
         return False
+
+
+def column_value(fields: Mapping[str, Any], column: str, where: str) -> Any:
+    """The value of a row's column; a dot reads a key of a nested one, as in `idx.question`.
+
+    Args:
+        fields: the row.
+        column: name of the column.
+        where: location, for the error if there is none.
+    """
+    value: Any = fields
+    for name in [column] if column in fields else str(column).split("."):
+        if not isinstance(value, Mapping) or name not in value:
+            known = list(map(str, value)) if isinstance(value, Mapping) else []
+            hint = did_you_mean(name, known)
+            raise DataError(Fault(where, f'no column "{column}"{hint}', "one of: " + ", ".join(known)))
+        value = value[name]
+    return value

@@ -88,7 +88,22 @@ class TextToText:
     targets: tuple[str, ...]
 
 
-Question = Union[MultipleChoice, LabelledText, SpanQuestion, TextToText]
+@dataclass(frozen=True, slots=True)
+class RatedText:
+    """A text, or a pair of texts, with a number, such as how similar two sentences are.
+
+    Attributes:
+        text: the text, or the first of a pair.
+        value: the right number; NaN if it is unknown.
+        pair: the second text; None for a single text.
+    """
+
+    text: str
+    value: float
+    pair: str | None = None
+
+
+Question = Union[MultipleChoice, LabelledText, SpanQuestion, TextToText, RatedText]
 
 
 def as_multiple_choice(question: Question) -> MultipleChoice | None:

@@ -16,6 +16,7 @@ from assay.core.requests import (
     Classification,
     Generation,
     Loglikelihood,
+    Rating,
     Request,
     RollingLoglikelihood,
     SpanExtraction,
@@ -42,6 +43,7 @@ OUTPUT_CLASSES: Mapping[str, type[Logprob] | type[Text] | type[LabelScores]] = {
     RollingLoglikelihood.kind: Logprob,
     Generation.kind: Text,
     SpanExtraction.kind: Text,
+    Rating.kind: Text,
     Classification.kind: LabelScores,
     ChoiceSelection.kind: LabelScores,
 }

@@ -284,11 +284,35 @@ class SpanExtraction:
         return (self.question, self.context, self.may_lack)
 
 
-Request = Union[Loglikelihood, RollingLoglikelihood, Generation, Classification, ChoiceSelection, SpanExtraction]
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """Number that a model with a regression head gives a text, or a pair of texts. The answer is the number as text.
+
+    Attributes:
+        first: the text, or the first of a pair.
+        second: the second text; None for a single text.
+    """
+
+    kind: ClassVar[str] = "rating"
+    first: str
+    second: str | None = None
+
+    @property
+    def text(self) -> str:
+        """All text that the model reads, for logs."""
+        return self.first if self.second is None else f"{self.first}\n{self.second}"
+
+    def identity(self) -> tuple[Any, ...]:
+        return (self.first, self.second)
+
+
+Request = Union[
+    Loglikelihood, RollingLoglikelihood, Generation, Classification, ChoiceSelection, SpanExtraction, Rating
+]
 
 # Kinds for language models, and kinds for encoders with a head.
 REQUEST_KINDS = (Loglikelihood.kind, RollingLoglikelihood.kind, Generation.kind)
-HEAD_KINDS = (Classification.kind, ChoiceSelection.kind, SpanExtraction.kind)
+HEAD_KINDS = (Classification.kind, ChoiceSelection.kind, SpanExtraction.kind, Rating.kind)
 
 
 class RequestPurpose(NamedTuple):

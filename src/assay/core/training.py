@@ -10,14 +10,14 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.identity import digest_all
-from assay.core.requests import ChoiceSelection, Classification, Request, SpanExtraction
+from assay.core.requests import ChoiceSelection, Classification, Rating, Request, SpanExtraction
 from assay.core.secrets import redacted_text
 
 FULL, LORA, HEAD = METHODS = ("full", "lora", "head")
 ACCURACY, LOSS, MCC, F1, ACC_NORM = "accuracy", "loss", "mcc", "f1", "acc_norm"
-WORD_F1 = "squad_f1"
+WORD_F1, PEARSON = "squad_f1", "pearson"
 # Validation metric → whether higher is better.
-DIRECTIONS = {ACCURACY: True, LOSS: False, MCC: True, F1: True, ACC_NORM: True, WORD_F1: True}
+DIRECTIONS = {ACCURACY: True, LOSS: False, MCC: True, F1: True, ACC_NORM: True, WORD_F1: True, PEARSON: True}
 # A task's metric → the validation metric used for it. A generated answer is right or wrong as a whole.
 VALIDATION_METRIC_FOR = {
     **dict.fromkeys(("acc", "exact_match", "squad_em"), ACCURACY),
@@ -26,6 +26,7 @@ VALIDATION_METRIC_FOR = {
     F1: F1,
     ACC_NORM: ACC_NORM,
     WORD_F1: WORD_F1,
+    **dict.fromkeys((PEARSON, "spearman"), PEARSON),
 }
 
 
@@ -37,7 +38,7 @@ class TrainingExample:
         requests: for a language model, the right continuation and, if there is a choice, the others; for a head,
             its one request.
         right: index of the right continuation, label or choice.
-        answer: for a span, the right words; empty if the context holds none.
+        answer: for a span, the right words; empty if the context holds none. For a rating, the right number as text.
         start: their start in the context, in characters.
         lengths: for a language model's choices, their lengths in characters, as for `acc_norm`; empty if unknown.
     """
@@ -59,10 +60,14 @@ def digest_training_examples(training_examples: Iterable[TrainingExample]) -> st
 
 def metric_unavailable_reason(metric: str, validation: Iterable[TrainingExample]) -> str | None:
     """Why a metric cannot be computed on the validation examples; None if it can."""
-    if metric in (ACCURACY, LOSS):
-        return None
     for number, example in enumerate(validation, 1):
         first = example.requests[0]
+        if metric == LOSS or (metric == ACCURACY and not isinstance(first, Rating)):
+            continue
+        if (metric == PEARSON) != isinstance(first, Rating):
+            return f"validation example {number} is {'not ' if metric == PEARSON else ''}a rating, which has a number"
+        if metric == PEARSON:
+            continue
         if metric == WORD_F1:
             if not isinstance(first, SpanExtraction):
                 return f"validation example {number} is not a span request"

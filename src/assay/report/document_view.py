@@ -14,6 +14,7 @@ from assay.core.requests import (
     Instance,
     Loglikelihood,
     Prompt,
+    Rating,
     Request,
     RollingLoglikelihood,
     SpanExtraction,
@@ -89,11 +90,15 @@ def _print_request(console: Console, request: Request, place: int) -> None:
             _label(console, label, text)
 
 
-def _parts(request: RollingLoglikelihood | Classification | ChoiceSelection | SpanExtraction) -> list[tuple[str, str]]:
+def _parts(
+    request: RollingLoglikelihood | Classification | ChoiceSelection | SpanExtraction | Rating,
+) -> list[tuple[str, str]]:
     """The parts of a request without a prompt."""
     if isinstance(request, Classification):
         pair = [] if request.second is None else [("pair", request.second)]
         return [("classification", request.first), *pair, ("labels", ", ".join(request.labels))]
+    if isinstance(request, Rating):
+        return [("rating", request.first), *([] if request.second is None else [("pair", request.second)])]
     if isinstance(request, ChoiceSelection):
         return [("choosing", request.question), *((f"choice {n}", text) for n, text in enumerate(request.choices))]
     if isinstance(request, SpanExtraction):

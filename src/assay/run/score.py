@@ -10,7 +10,7 @@ from assay.core.errors import Fault, UserError
 from assay.core.interrupts import received_signal
 from assay.core.output_checks import is_above_probability_one
 from assay.core.protocols import ProgressCallback, ignore_progress
-from assay.core.requests import ChoiceSelection, Classification, Generation, Instance, Request, SpanExtraction
+from assay.core.requests import ChoiceSelection, Classification, Generation, Instance, Rating, Request, SpanExtraction
 from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
 from assay.core.results import AnsweredDocument, Problem, TaskResult
 from assay.core.scores import Denominators, Sample
@@ -255,7 +255,7 @@ def _raised(built: BuiltTask, scorer: DocumentScorer, text: str) -> Exception | 
 
 
 def _fake_output(request: Request, text: str) -> Output:
-    if isinstance(request, (Generation, SpanExtraction)):
+    if isinstance(request, (Generation, SpanExtraction, Rating)):
         return Text(text)
     if isinstance(request, (Classification, ChoiceSelection)):
         size = len(request.labels if isinstance(request, Classification) else request.choices)

@@ -99,6 +99,7 @@ _METRIC_NAMES = (
     "rougeL",
     "rougeLsum",
     "selective_acc",
+    "set_f1",
     "spearman",
     "squad_em",
     "squad_f1",

@@ -11,7 +11,15 @@ from typing import Any
 
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
-from assay.core.formats import LabelledText, MultipleChoice, Question, SpanQuestion, TextToText, as_multiple_choice
+from assay.core.formats import (
+    LabelledText,
+    MultipleChoice,
+    Question,
+    RatedText,
+    SpanQuestion,
+    TextToText,
+    as_multiple_choice,
+)
 from assay.core.metric_names import family_of
 from assay.core.protocols import (
     DataRead,
@@ -21,7 +29,7 @@ from assay.core.protocols import (
     ReportsNotices,
     Task,
 )
-from assay.core.requests import ChoiceSelection, Classification, Instance, Request, SpanExtraction
+from assay.core.requests import ChoiceSelection, Classification, Instance, Rating, Request, SpanExtraction
 from assay.core.specs import MetricSpec, Scoring, TaskCard
 from assay.core.training import TrainingExample
 
@@ -34,14 +42,18 @@ _NAMES = {
     MultipleChoice: "multiple-choice questions",
     SpanQuestion: "questions answered by a span of a text",
     TextToText: "texts to be turned into others",
+    RatedText: "texts with a number",
 }
-_SQUAD = ("squad_em", "squad_f1")
+# Metrics of the heads whose answers are texts.
+_OF_TEXTS = {SpanExtraction.kind: ("squad_em", "squad_f1"), Rating.kind: ("pearson", "spearman")}
 
 
 def head_request_kind(question: Question, kinds: Collection[str]) -> str | None:
     """Request kind, of those that a model answers, that fits a question; None if none does."""
     if isinstance(question, SpanQuestion):
         wanted: tuple[str, ...] = (SpanExtraction.kind,)
+    elif isinstance(question, RatedText):
+        wanted = (Rating.kind,)
     elif isinstance(question, LabelledText):
         wanted = (Classification.kind, ChoiceSelection.kind)
     else:
@@ -53,6 +65,8 @@ def head_request(question: Question, kind: str) -> Request | None:
     """A question as a request of a kind; None if it has another format."""
     if isinstance(question, SpanQuestion) and kind == SpanExtraction.kind:
         return SpanExtraction(question.question, question.context, question.may_lack)
+    if isinstance(question, RatedText):
+        return Rating(question.text, question.pair) if kind == Rating.kind else None
     if isinstance(question, LabelledText) and kind == Classification.kind:
         return Classification(question.text, _stripped(question.labels), question.pair)
     chosen = as_multiple_choice(question)
@@ -100,8 +114,8 @@ def _first_question(task: Task) -> Question | None:
 
 def _scoring(own: Scoring, kind: str, metrics: Mapping[str, Collection[str]]) -> tuple[Scoring, tuple[str, ...]]:
     """Scoring of a head's answers, with caveats for the user."""
-    if kind == SpanExtraction.kind:
-        return _span_scoring(own), ()
+    if kind in _OF_TEXTS:
+        return _text_scoring(own, _OF_TEXTS[kind]), ()
     if own.process is not None:
         caveat = "its own scoring (process_results) cannot read a head's scores; acc is reported instead"
         return Scoring(_SCORES, (MetricSpec("acc"),)), (caveat,)
@@ -113,12 +127,12 @@ def _scoring(own: Scoring, kind: str, metrics: Mapping[str, Collection[str]]) ->
     return Scoring(_SCORES, kept or (MetricSpec("acc"),)), (message,) if lost else ()
 
 
-def _span_scoring(own: Scoring) -> Scoring:
+def _text_scoring(own: Scoring, usual: Sequence[str]) -> Scoring:
     is_text = own.scorer == _TEXT and own.process is None
     names = {spec.name for spec in own.metrics}
-    if is_text and not names.isdisjoint((*_SQUAD, "bypass")):
+    if is_text and not names.isdisjoint((*usual, "bypass")):
         return Scoring(_TEXT, own.metrics)
-    return Scoring(_TEXT, tuple(map(MetricSpec, _SQUAD)))
+    return Scoring(_TEXT, tuple(map(MetricSpec, usual)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +172,7 @@ class HeadTask:
             found = f"no question for a {self.kind} request was found in it"
             raise DataError(Fault(where, found, "the same format in all documents", "State it with a key format:"))
         gold, target = _right(question)
-        choices = () if isinstance(request, SpanExtraction) else _choices(request)
+        choices = _choices(request)
         return Instance(document.task, document.id, (request,), choices=choices, target=target, gold=gold)
 
     def question(self, document: Document) -> Question | None:
@@ -193,5 +207,7 @@ def _right(question: Question) -> tuple[Any, Any]:
         return question.answers, list(question.answers)
     if isinstance(question, TextToText):
         return question.targets, list(question.targets)
+    if isinstance(question, RatedText):
+        return str(question.value), question.value
     answer = question.answer
     return answer, list(answer) if isinstance(answer, tuple) else answer

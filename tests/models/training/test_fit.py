@@ -167,7 +167,7 @@ def test_training_examples_that_cannot_be_trained_on_are_refused(
     [
         (
             TrainingExample((Loglikelihood("a", "b"),)),
-            "loglikelihood requests.*expected one of: choosing, classification, span",
+            "loglikelihood requests.*expected one of: choosing, classification, rating, span",
         ),
         (TrainingExample((Classification("a", ("b",)),)), "the labels b; expected two or more distinct labels"),
         (

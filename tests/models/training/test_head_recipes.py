@@ -10,12 +10,12 @@ import pytest
 
 from assay.core.errors import ModelError
 from assay.core.protocols import Trainable
-from assay.core.requests import HEAD_KINDS, ChoiceSelection, Classification, Request, SpanExtraction
+from assay.core.requests import HEAD_KINDS, ChoiceSelection, Classification, Rating, Request, SpanExtraction
 from assay.core.responses import LabelScores, Text
 from assay.core.specs import ModelSettings
 from assay.core.training import FitReport, FitSettings, TrainingExample
 from assay.models.hf.encoder.head_examples import AS_CHOICES, head_recipe, needed_head
-from assay.models.hf.encoder.heads import CHOICES, LABELS, SPANS
+from assay.models.hf.encoder.heads import CHOICES, LABELS, NUMBER, SPANS
 from assay.models.hf.families import open_hf
 from assay.models.training.recipes import Parent
 
@@ -151,6 +151,36 @@ def test_a_span_head_is_selected_by_the_words_it_shares(encoders: Encoders, fitt
     assert all(entry["accuracy"] <= entry["squad_f1"] for entry in report.history)
     with pytest.raises(ModelError, match='found "squad_f1", but validation example 1 is not a span request'):
         fitted(encoders("Bert", "Model"), tmp_path / "other", labelled(), labelled(), metric="squad_f1")
+
+
+def numbers() -> list[TrainingExample]:
+    """How alike two nouns are: 5 if they are the same, else 1."""
+    return [
+        TrainingExample((Rating(f"number {n}: the {NOUNS[n % 4]}", f"a {NOUNS[n // 4 % 4]}"),), answer=value)
+        for n in range(32)
+        for value in ["5.0" if n % 4 == n // 4 % 4 else "1.0"]
+    ]
+
+
+def test_a_regression_head_is_trained_on_numbers(encoders: Encoders, fitted: Fit, tmp_path: Path) -> None:
+    assert needed_head(numbers()) == (NUMBER, None)
+    options = {"metric": "pearson", "check_every": 20, "max_steps": 40, "learning_rate": 3e-3}
+    report = fitted(encoders("Bert", "Model", **YOUNG), tmp_path / "new", numbers(), numbers(), **options)
+    assert (report.metric, report.value) == ("pearson", max(entry["pearson"] for entry in report.history))
+    assert report.value > 0.8 and report.history[-1]["loss"] < report.history[0]["loss"]
+    model = opened(tmp_path / "new")
+    asked = [example.requests[0] for example in numbers()[:2]]
+    alike, different = (float(answer.text) for _, answer in sorted(model.respond(asked)))
+    assert model.capabilities.kinds == {Rating.kind} and alike > different
+
+
+def test_numbers_have_a_correlation_and_no_accuracy(encoders: Encoders, fitted: Fit, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match='found "accuracy", but validation example 1 is a rating'):
+        fitted(encoders("Bert", "Model"), tmp_path / "new", numbers(), numbers())
+    with pytest.raises(ModelError, match='found "pearson", but validation example 1 is not a rating'):
+        fitted(encoders("Bert", "Model"), tmp_path / "new", labelled(), labelled(), metric="pearson")
+    with pytest.raises(ModelError, match="numbers mixed with classification"):
+        needed_head([*numbers(), *labelled()])
 
 
 def test_a_head_with_the_same_labels_is_reused_in_its_own_order(encoders: Encoders, tensors: Tensors) -> None:

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from assay.core.training import ACCURACY, F1, MCC, WORD_F1
+from assay.core.training import ACCURACY, F1, MCC, PEARSON, WORD_F1
 from assay.stats.squad_tokens import normalised, word_f1
 
 CLASSES, MAJORITY = "classes", "majority"
@@ -35,6 +35,14 @@ def span_metrics(spans: Sequence[tuple[str, str]]) -> dict[str, float]:
         ACCURACY: sum(found == right for found, right in pairs) / len(pairs),
         WORD_F1: math.fsum(word_f1(found, right) for found, right in pairs) / len(pairs),
     }
+
+
+def number_metrics(pairs: Sequence[tuple[float, float]]) -> dict[str, float]:
+    """Pearson's correlation of right and predicted numbers; 0 if either side does not vary."""
+    means = [math.fsum(side) / len(pairs) for side in zip(*pairs, strict=True)]
+    gaps = [(right - means[0], found - means[1]) for right, found in pairs]
+    spread = math.sqrt(math.fsum(a * a for a, _ in gaps) * math.fsum(b * b for _, b in gaps))
+    return {PEARSON: math.fsum(a * b for a, b in gaps) / spread if spread else 0.0}
 
 
 def f1(pairs: Pairs) -> float:

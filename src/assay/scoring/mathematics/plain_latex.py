@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from assay.core.boxed import boxed_content
+
 _REMOVED_FIRST = ("\n", "\\!")
 _REMOVED = ("\\left", "\\right", "^{\\circ}", "^\\circ", "\\$")
 _PERCENT = "\\%"
@@ -101,3 +103,25 @@ def between_dollars(text: str) -> str:
     """The part from the first to the last dollar sign; the whole text if there are fewer than two."""
     match = re.search(r"\$(.*)\$", text, re.DOTALL)
     return text if match is None else match.group(1)
+
+
+def stated_answer(text: str) -> str:
+    """The answer that a text states, as AGIEval reads it (Zhong et al. 2024); the text itself if it finds none.
+
+    The content of the last box, else of the last pair of dollar signs; of an equation its right side. Without either,
+    what follows the last equals sign, else the last number.
+    """
+    if "\\boxed" in text:
+        box = boxed_content(text)
+        return text if box is None else _after_equals(box)
+    formulas = [_after_equals(found) for found in re.findall(r"\$(.*)\$", text)]
+    if formulas and formulas[-1]:
+        return formulas[-1]
+    if "=" in text:
+        return _after_equals(text).rstrip(".").split("\\n")[0]
+    numbers = re.findall(r"\$?\d+(?:\.\d+)?(?!\w)", text)
+    return numbers[-1] if numbers else text
+
+
+def _after_equals(text: str) -> str:
+    return text.rsplit("=", 1)[1].lstrip(" ") if "=" in text else text

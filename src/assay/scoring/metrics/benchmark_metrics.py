@@ -27,8 +27,9 @@ def _of_answer(
 math_match = _of_answer(
     "math_match",
     worked_answers.math_match,
-    "share of answers between dollar signs equal to the right one in MATH's plain LaTeX; boxed, solution",
+    "share of answers between dollar signs equal to the right one in MATH's plain LaTeX; boxed, stated, solution",
     "boxed",
+    "stated",
     "solution",
     reads_document=True,
 )

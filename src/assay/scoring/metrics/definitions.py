@@ -434,6 +434,15 @@ squad_f1 = MetricDefinition(
     frozenset({"no_answer"}),
     span=_SHARE,
 )
+set_f1 = MetricDefinition(
+    "set_f1",
+    "mean",
+    True,
+    {_GENERATED: generated_answer.set_f1},
+    "F1 of the items of a generated list and of the right one; separator: what is between items, default a comma",
+    frozenset({"separator"}),
+    span=_SHARE,
+)
 bypass = MetricDefinition(
     "bypass",
     "bypass",

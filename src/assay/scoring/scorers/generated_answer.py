@@ -151,6 +151,16 @@ def squad_f1(view: AnswerView, options: Mapping[str, Any]) -> float:
     return _best_over_golds(view, options, word_f1)
 
 
+def set_f1(view: AnswerView, options: Mapping[str, Any]) -> float:
+    """F1 of the sets of items in two lists: each once, in any order, without surrounding white space."""
+    separator = str(options.get("separator") or ",")
+    right, *found = (
+        {item.strip() for item in text.split(separator)} - {""} for text in (separator.join(view.golds), *view.texts)
+    )
+    values = [2 * len(items & right) / (len(items) + len(right)) if items or right else 1.0 for items in found]
+    return sum(values) / len(values) if values else 0.0
+
+
 def _best_over_golds(view: AnswerView, options: Mapping[str, Any], compare: Callable[[str, str], float]) -> float:
     """The best value over right answers; without any, an empty answer is right. Of several draws, the mean."""
     nothing = squad_normalised(str(options.get("no_answer") or ""))

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from assay.core.documents import Document
-from assay.core.errors import DataError, Fault, UserError, did_you_mean
+from assay.core.documents import Document, column_value
+from assay.core.errors import Fault, UserError
 from assay.core.specs import MetricSpec
 
 # The option of a metric that also reports it for each category of the rows.
@@ -16,16 +16,7 @@ BY = "by"
 
 def row_value(document: Document, column: str) -> Any:
     """The value of a column; a dot reads a key of a nested one, as in `idx.question`."""
-    value: Any = document.fields
-    for name in [column] if column in document.fields else str(column).split("."):
-        if not isinstance(value, Mapping) or name not in value:
-            where = f"task {document.task}, document {document.id}, metric_list"
-            known = list(value) if isinstance(value, Mapping) else []
-            raise DataError(
-                Fault(where, f'no column "{column}"{did_you_mean(name, known)}', "one of: " + ", ".join(known))
-            )
-        value = value[name]
-    return value
+    return column_value(document.fields, column, f"task {document.task}, document {document.id}, metric_list")
 
 
 def category_rule(spec: MetricSpec, where: str) -> Callable[[Document], str | None]:

@@ -14,7 +14,7 @@ from assay.core.boxed import boxed_content
 from assay.core.documents import Document
 from assay.scoring.mathematics.equality import EXTRA, PACKAGES, is_same_value, is_verified
 from assay.scoring.mathematics.final_answers import NO_ANSWER, final_answer, normalised_answer
-from assay.scoring.mathematics.plain_latex import between_dollars, is_same_latex
+from assay.scoring.mathematics.plain_latex import between_dollars, is_same_latex, stated_answer
 from assay.scoring.scorers.generated_answer import AnswerView
 from assay.scoring.scorers.row_values import row_value
 
@@ -23,11 +23,13 @@ def math_match(view: AnswerView, options: Mapping[str, Any], document: Document)
     """Whether the answer is the right one in the MATH benchmark's plain spelling.
 
     The answer is what stands between the first and the last dollar sign; with `boxed: true`, the content of the last
-    box if there is one.
+    box if there is one. With `stated: true`, it is what AGIEval's rules find.
     """
-    is_boxed = bool(options.get("boxed", False))
+    is_boxed, is_stated = bool(options.get("boxed", False)), bool(options.get("stated", False))
 
     def is_right(text: str, gold: str) -> bool:
+        if is_stated:
+            return is_same_latex(stated_answer(text), between_dollars(gold))
         box = boxed_content(text) if is_boxed else None
         return is_same_latex(between_dollars(text) if box is None else box, gold)
 

@@ -14,7 +14,15 @@ import pytest
 from assay import evaluate
 from assay.core.errors import ModelError
 from assay.core.protocols import ExposesTokens, Model, ReportsExecution, ReportsNotices
-from assay.core.requests import ChoiceSelection, Classification, Generation, Loglikelihood, Request, SpanExtraction
+from assay.core.requests import (
+    ChoiceSelection,
+    Classification,
+    Generation,
+    Loglikelihood,
+    Rating,
+    Request,
+    SpanExtraction,
+)
 from assay.core.responses import Failure, LabelScores, Text
 from assay.models.hf.encoder.encoder_model import EncoderModel
 from assay.testing.contracts import answers, check_model
@@ -272,9 +280,17 @@ def test_wrong_arguments_for_a_head_are_reported_when_it_is_opened(encoders: Enc
         opened(folder, engine="tree")
 
 
-def test_a_regression_head_is_refused_when_it_is_opened(encoders: Encoders, opened: Opened) -> None:
-    with pytest.raises(ModelError, match="regression head with one output"):
-        opened(encoders("Bert", "ForSequenceClassification", num_labels=1))
+def test_a_regression_head_rates_texts_and_pairs(encoders: Encoders, opened: Opened) -> None:
+    model = opened(encoders("Bert", "ForSequenceClassification", num_labels=1))
+    assert model.capabilities.kinds == {Rating.kind} and model.capabilities.labels == ()
+    alone, pair, again = answers(model, [Rating("a girl"), Rating("a girl", "a fox"), Rating("a girl")])
+    assert isinstance(alone, Text) and isinstance(pair, Text) and alone == again
+    assert float(alone.text) != float(pair.text)
+
+
+def test_a_regression_head_with_several_outputs_is_refused(encoders: Encoders, opened: Opened) -> None:
+    with pytest.raises(ModelError, match="regression head with 3 outputs"):
+        opened(encoders("Bert", "ForSequenceClassification", num_labels=3, problem_type="regression"))
 
 
 def test_a_head_that_was_never_saved_is_not_a_head(encoders: Encoders, opened: Opened, tmp_path: Path) -> None:
@@ -289,7 +305,7 @@ def test_an_encoder_without_a_head_opens_and_answers_nothing(encoders: Encoders,
     model = opened(encoders("Bert", "Model"))
     able = model.capabilities
     assert (able.kinds, able.family, able.labels) == (frozenset(), "encoder", ())
-    assert able.learns == {"classification", "choosing", "span"}
+    assert able.learns == {"classification", "choosing", "span", "rating"}
     for answer in answers(model, [Loglikelihood("a", "b"), Generation("a"), Classification("a", ("x", "y"))]):
         assert isinstance(answer, Failure) and (answer.kind, answer.retryable) == ("unsupported", False)
     with pytest.raises(ModelError, match="generation request: the model cannot answer generation requests"):

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from assay.core.errors import DataError, TaskFileError
-from assay.core.formats import LabelledText, MultipleChoice, Question, SpanQuestion, TextToText, as_multiple_choice
+from assay.core.formats import (
+    LabelledText,
+    MultipleChoice,
+    Question,
+    RatedText,
+    SpanQuestion,
+    TextToText,
+    as_multiple_choice,
+)
 from assay.core.requests import Generation, Instance, Loglikelihood
 from assay.core.specs import TaskOptions
 from assay.tasks.lm_eval.file.schema import KnownNames, column_faults, task_faults
@@ -243,6 +251,25 @@ def test_texts_to_texts_are_written(make_task: Make) -> None:
     assert [spec.name for spec in made.scoring.metrics] == ["exact_match"]
     (shown,) = build(asked(made, TaskOptions(num_fewshot=1))).requests
     assert shown.prompt == "Katze = cat\n\nHund ="  # type: ignore[union-attr]
+
+
+RATED = {"kind": "rating", "text": "one", "pair": "two", "answer": "score"}
+
+
+def test_ratings_are_written(make_task: Make) -> None:
+    made = asked(make_task([{"one": "A cat.", "two": "A dog.", "score": 2.5}], format=RATED))
+    instance = build(made)
+    (request,) = instance.requests
+    assert isinstance(request, Generation)
+    assert (request.prompt, request.stop, request.max_tokens) == ("A cat.\nA dog.\nAnswer:", ("\n",), 16)
+    assert [spec.name for spec in made.scoring.metrics] == ["pearson", "spearman"]
+    assert made.question(made.documents()[0]) == RatedText("A cat.", 2.5, "A dog.")
+
+
+def test_a_rating_is_a_number(make_task: Make) -> None:
+    made = asked(make_task([{"one": "A cat.", "two": "A dog.", "score": "high"}], format=RATED))
+    with pytest.raises(DataError, match="format.answer: gives 'high' for a document; expected a number"):
+        build(made)
 
 
 def test_what_a_file_says_of_generation_and_metrics_stays(make_task: Make) -> None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from assay.core.errors import Fault, ModelError
-from assay.core.requests import ChoiceSelection, Classification, SpanExtraction
+from assay.core.requests import ChoiceSelection, Classification, Rating, SpanExtraction
 
-HeadRequest = Classification | ChoiceSelection | SpanExtraction
+HeadRequest = Classification | ChoiceSelection | SpanExtraction | Rating
 
 # Context tokens shared by neighbouring windows, as in transformers' question-answering examples.
 STRIDE = 128
@@ -76,7 +76,7 @@ def encode_head(tokenizer: PairTokenizer, request: HeadRequest, max_length: int)
     if max_length <= tokenizer.num_special_tokens_to_add(pair=True) + 1:
         found = f"{max_length} tokens leave no room for a pair of texts between the special tokens"
         raise ModelError(Fault("max_length", found))
-    if isinstance(request, Classification):
+    if isinstance(request, (Classification, Rating)):
         return _gather([_encode(tokenizer, request.first, request.second, max_length)])
     if isinstance(request, ChoiceSelection):
         return _gather([_encode_choice(tokenizer, request.question, choice, max_length) for choice in request.choices])

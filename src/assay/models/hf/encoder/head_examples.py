@@ -10,16 +10,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from assay.core.errors import Fault, ModelError
-from assay.core.requests import ChoiceSelection, Classification, SpanExtraction
+from assay.core.requests import (
+    ChoiceSelection,
+    Classification,
+    Generation,
+    Loglikelihood,
+    Rating,
+    RollingLoglikelihood,
+    SpanExtraction,
+)
 from assay.core.training import FitSettings, TrainingExample
 from assay.models.hf.encoder.head_encoding import HeadInput, HeadRow, PairTokenizer, encode_head
 from assay.models.hf.encoder.head_recipes import HeadRecipe, HeadTrainingExample
-from assay.models.hf.encoder.heads import CHOICES, LABELS, SPANS, HeadKind
+from assay.models.hf.encoder.heads import CHOICES, LABELS, NUMBER, SPANS, HeadKind
 from assay.models.hf.encoder.new_heads import HeadPlan, plan_head
 from assay.models.loading.checkpoint import max_length
 from assay.models.training.recipes import Parent, skipped_notice, truncated_notice
 
 UNLIMITED = 1 << 30
+_OF_LANGUAGE_MODELS = (Loglikelihood, RollingLoglikelihood, Generation)
 AS_CHOICES = "the training examples have different labels: all are trained as multiple choice, with labels as choices"
 
 
@@ -63,15 +72,16 @@ def needed_head(training_examples: Sequence[TrainingExample]) -> tuple[HeadKind,
     """The head that can be trained on all examples, and a notice if it is not the one of their own kind.
 
     Raises:
-        ModelError: if spans are mixed with other kinds.
+        ModelError: if spans or numbers are mixed with other kinds.
     """
     kinds = {training_example.requests[0].kind for training_example in training_examples}
-    if kinds == {SpanExtraction.kind}:
-        return SPANS, None
-    if SpanExtraction.kind in kinds:
-        others = ", ".join(sorted(kinds - {SpanExtraction.kind}))
-        found = f"spans mixed with {others}: no head can be trained on both"
-        raise ModelError(Fault("training examples", found, "spans only, or no spans"))
+    for kind, name, head in ((SpanExtraction.kind, "spans", SPANS), (Rating.kind, "numbers", NUMBER)):
+        if kinds == {kind}:
+            return head, None
+        if kind in kinds:
+            others = ", ".join(sorted(kinds - {kind}))
+            found = f"{name} mixed with {others}: no head can be trained on both"
+            raise ModelError(Fault("training examples", found, f"{name} only, or no {name}"))
     if kinds == {ChoiceSelection.kind}:
         return CHOICES, None
     if (
@@ -114,7 +124,7 @@ def _read_one(
     tokenizer: PairTokenizer, training_example: TrainingExample, plan: HeadPlan, longest: int
 ) -> HeadTrainingExample | str:
     request = training_example.requests[0]
-    assert isinstance(request, (Classification, ChoiceSelection, SpanExtraction))  # ensured by check_training_examples
+    assert not isinstance(request, _OF_LANGUAGE_MODELS)  # ensured by check_training_examples
     read = encode_head(tokenizer, request, longest)
     if isinstance(request, SpanExtraction):
         found = find_span(request, read, training_example)
@@ -122,6 +132,9 @@ def _read_one(
             return found
         row, targets = found
         return HeadTrainingExample(request, read, (row,), targets, training_example.right, training_example.answer)
+    if isinstance(request, Rating):
+        value = (float(training_example.answer),)
+        return HeadTrainingExample(request, read, read.rows, value, training_example.right, training_example.answer)
     target = (
         plan.label_positions[training_example.right] if isinstance(request, Classification) else training_example.right
     )

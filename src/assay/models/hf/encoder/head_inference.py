@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from assay.core.label_mapping import label_indices, unknown_labels_message
-from assay.core.requests import ChoiceSelection, Classification, Request, SpanExtraction
+from assay.core.requests import ChoiceSelection, Classification, Rating, Request, SpanExtraction
 from assay.core.responses import Failure, Output, unsupported
 from assay.models.hf.encoder.encoder_network import EncoderNetwork
 from assay.models.hf.encoder.head_encoding import HeadInput, HeadRequest, HeadRow, PairTokenizer, encode_head
@@ -66,7 +66,7 @@ class HeadEncoder:
     def encode(self, request: Request) -> tuple[HeadRequest, HeadInput] | Failure:
         """The rows of a request that this head can answer."""
         if (
-            not isinstance(request, (Classification, ChoiceSelection, SpanExtraction))
+            not isinstance(request, (Classification, ChoiceSelection, SpanExtraction, Rating))
             or request.kind not in self.head.kinds
         ):
             return unsupported(request.kind)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.core.label_mapping import label_indices
-from assay.core.requests import Classification, SpanExtraction
+from assay.core.requests import Classification, Rating, SpanExtraction
 from assay.core.responses import Failure, LabelScores, Text
 from assay.models.hf.encoder.head_encoding import HeadInput, HeadRequest, HeadRow
 from assay.models.inference.likelihood import NOT_FINITE
@@ -37,6 +37,8 @@ class HeadPredictor:
             return NOT_FINITE
         if isinstance(request, SpanExtraction):
             return span_text(request, read, logits, self.max_span)
+        if isinstance(request, Rating):
+            return Text(f"{float(logits[0][0]):.6f}", prompt_tokens=read.rows[0].length, truncated=read.truncated)
         if isinstance(request, Classification):
             places = label_indices(self.labels, request.labels) or ()
             return _scores([logits[0][place] for place in places], read)

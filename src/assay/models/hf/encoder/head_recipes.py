@@ -10,16 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from assay.core.requests import SpanExtraction
+from assay.core.requests import Rating, SpanExtraction
 from assay.core.responses import LabelScores, Text
 from assay.core.training import FitSettings
 from assay.models.hf.encoder.encoder_network import EncoderNetwork, padding_id, takes_types, wrap_encoder
 from assay.models.hf.encoder.head_encoding import HeadInput, HeadRequest, HeadRow, PairTokenizer, pad_rows
 from assay.models.hf.encoder.head_outputs import HeadPredictor
-from assay.models.hf.encoder.heads import CHOICES, MAX_SPAN, SPANS
+from assay.models.hf.encoder.heads import CHOICES, MAX_SPAN, NUMBER, SPANS
 from assay.models.hf.encoder.new_heads import HeadPlan, load_with_head
 from assay.models.training.recipes import LoadedNetwork, Parent, ValidationScores, batches, unwrap_peft
-from assay.models.training.validation_metrics import prediction_metrics, span_metrics
+from assay.models.training.validation_metrics import number_metrics, prediction_metrics, span_metrics
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,15 +35,15 @@ class HeadTrainingExample:
         request: the request.
         read: all its rows.
         rows: the rows to train on: all, or for a span the window that contains it.
-        targets: index of the right label or choice, or the first and last token of the span.
+        targets: index of the right label or choice, the first and last token of the span, or the right number.
         right: index of the right answer among the request's labels or choices.
-        answer: the right text of a span.
+        answer: the right text of a span, or the right number as text.
     """
 
     request: HeadRequest
     read: HeadInput
     rows: tuple[HeadRow, ...]
-    targets: tuple[int, ...]
+    targets: tuple[float, ...]
     right: int
     answer: str
 
@@ -84,9 +84,11 @@ class HeadRecipe:
         return {**batch, "counts": counts, "labels": targets}
 
     def loss(self, module: Any, batch: dict[str, Tensor]) -> Tensor:
-        from torch.nn.functional import cross_entropy
+        from torch.nn.functional import cross_entropy, mse_loss
 
         tables, targets = self._tables(module, batch), batch["labels"]
+        if self.plan.head is NUMBER:
+            return mse_loss(tables[0].float(), targets.float(), reduction="sum")
         # For a span, start and end are two labels, so each counts one half of the mean.
         losses = [
             cross_entropy(table.float(), targets[:, index], reduction="sum") for index, table in enumerate(tables)
@@ -99,17 +101,24 @@ class HeadRecipe:
         loss = 0.0
         pairs: list[tuple[int, int]] = []
         spans: list[tuple[str, str]] = []
+        numbers: list[tuple[float, float]] = []
         for training_example, logits in self._read(network):
             answer = reader.answer(training_example.request, training_example.read, logits)
             if isinstance(answer, LabelScores):
                 loss -= answer.scores[training_example.right]
                 pairs.append((training_example.right, max(range(len(answer.scores)), key=answer.scores.__getitem__)))
+            elif isinstance(training_example.request, Rating):
+                right, found = training_example.targets[0], float(logits[0][0])
+                loss += (found - right) ** 2
+                numbers.append((right, found))
             else:
                 loss += span_loss(training_example, logits)
                 spans.append((training_example.answer, answer.text if isinstance(answer, Text) else ""))
         total = len(self.validated)
         if not with_metrics:
             return ValidationScores(loss / total)
+        if numbers:
+            return ValidationScores(loss / total, number_metrics(numbers))
         return ValidationScores(loss / total, prediction_metrics(pairs) if pairs else span_metrics(spans))
 
     def _read(self, network: EncoderNetwork) -> Iterator[tuple[HeadTrainingExample, list[Tensor]]]:
@@ -150,6 +159,6 @@ def span_loss(training_example: HeadTrainingExample, logits: Sequence[Tensor]) -
     """The loss of a span in its training window."""
     assert isinstance(training_example.request, SpanExtraction)
     table = logits[training_example.read.rows.index(training_example.rows[0])].log_softmax(-1)
-    return -sum(float(table[index, target]) for index, target in enumerate(training_example.targets)) / len(
+    return -sum(float(table[index, int(target)]) for index, target in enumerate(training_example.targets)) / len(
         training_example.targets
     )

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Fault, ModelError
-from assay.core.requests import ChoiceSelection, Classification, Loglikelihood, RollingLoglikelihood, SpanExtraction
+from assay.core.requests import (
+    ChoiceSelection,
+    Classification,
+    Loglikelihood,
+    Rating,
+    RollingLoglikelihood,
+    SpanExtraction,
+)
 from assay.models.loading.checkpoint import ENCODER_TYPES
 from assay.models.loading.hf_arguments import ORIGINAL, CausalArguments
 
@@ -34,6 +41,7 @@ class HeadKind:
 
 
 LABELS = HeadKind("classification head", "AutoModelForSequenceClassification", frozenset({Classification.kind}))
+NUMBER = HeadKind("regression head", "AutoModelForSequenceClassification", frozenset({Rating.kind}))
 CHOICES = HeadKind("multiple-choice head", "AutoModelForMultipleChoice", frozenset({ChoiceSelection.kind}))
 SPANS = HeadKind("span head", "AutoModelForQuestionAnswering", frozenset({SpanExtraction.kind}))
 MASKED = HeadKind(
@@ -58,8 +66,13 @@ def find_head(config: Mapping[str, Any]) -> HeadKind | None:
     for name in config.get("architectures") or ():
         for ending, head in HEADS.items():
             if name.endswith(ending) and name not in DISCRIMINATORS:
-                return head
+                return NUMBER if head is LABELS and _is_regression(config) else head
     return None
+
+
+def _is_regression(config: Mapping[str, Any]) -> bool:
+    """Whether a classification head is a regression head: it has one output."""
+    return len(_own_labels(config)) < 2
 
 
 def can_take_head(config: Mapping[str, Any]) -> bool:
@@ -93,7 +106,7 @@ def head_settings(config: Mapping[str, Any], args: CausalArguments) -> dict[str,
 
 
 def check_head(head: HeadKind | None, config: Mapping[str, Any], args: CausalArguments) -> None:
-    """Rejects regression heads, and arguments that belong to another head.
+    """Rejects regression heads with several outputs, and arguments that belong to another head.
 
     Raises:
         ModelError: lists every fault.
@@ -112,9 +125,9 @@ def check_head(head: HeadKind | None, config: Mapping[str, Any], args: CausalArg
 
 def _label_faults(config: Mapping[str, Any], args: CausalArguments) -> list[Fault]:
     own = _own_labels(config)
-    if len(own) < 2 or config.get("problem_type") == "regression":
-        found = "its head is a regression head with one output, not a classification head"
-        return [Fault(args.pretrained, found, "a classification head with two outputs or more")]
+    if config.get("problem_type") == "regression":
+        found = f"its head is a regression head with {len(own)} outputs"
+        return [Fault(args.pretrained, found, "a classification head, or a regression head with one output")]
     if args.labels is not None and len(args.labels) != len(own):
         found = f"names {len(args.labels)} labels, the head has {len(own)} outputs: {', '.join(own)}"
         return [Fault("model_args.labels", found, f"{len(own)} names, in the order of the outputs")]

@@ -11,7 +11,7 @@ from typing import Any
 from assay.core.errors import Fault, ModelError
 from assay.core.label_mapping import are_generic, label_indices
 from assay.core.plural import plural
-from assay.models.hf.encoder.heads import LABELS, MASKED, HeadKind, find_head, head_labels
+from assay.models.hf.encoder.heads import LABELS, MASKED, NUMBER, HeadKind, find_head, head_labels
 from assay.models.loading.checkpoint import Checkpoint
 from assay.models.loading.hf_arguments import CausalArguments
 from assay.models.loading.network import loading
@@ -96,6 +96,8 @@ def _load(parent: Parent, plan: HeadPlan) -> tuple[Any, set[str]]:
     if plan.labels:
         names = dict(enumerate(plan.labels))
         options |= {"num_labels": len(names), "id2label": names, "label2id": {name: key for key, name in names.items()}}
+    if plan.head is NUMBER:
+        options["num_labels"] = 1
     if arguments.attn_implementation is not None:
         options["attn_implementation"] = arguments.attn_implementation
     folder = str(parent.checkpoint.folder)
@@ -103,6 +105,8 @@ def _load(parent: Parent, plan: HeadPlan) -> tuple[Any, set[str]]:
         module, info = getattr(transformers, plan.head.loader).from_pretrained(folder, **options)
     if plan.labels:
         module.config.problem_type = "single_label_classification"
+    if plan.head is NUMBER:
+        module.config.problem_type = "regression"
     mismatched = {entry if isinstance(entry, str) else entry[0] for entry in info["mismatched_keys"]}
     return module.eval(), {*info["missing_keys"], *mismatched}
 

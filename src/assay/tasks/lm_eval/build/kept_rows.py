@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.core.errors import DataError, Fault, did_you_mean
+from assay.core.documents import column_value
+from assay.core.errors import DataError, Fault
 
 Row = dict[str, Any]
 
@@ -23,19 +24,14 @@ def kept_rows(rows: Sequence[Row], conditions: Mapping[str, Any], where: str) ->
 
     Args:
         rows: rows of a split.
-        conditions: column → accepted value, or a list of them.
+        conditions: column → accepted value, or a list of them; a dot reads a nested column, as in `meta.source`.
         where: location of the key, for errors.
     """
     accepted = {column: accepted_values(value) for column, value in conditions.items()}
-    for row in rows[:1]:
-        for column in accepted:
-            if column not in row:
-                hint = did_you_mean(column, list(map(str, row)))
-                raise DataError(Fault(where, f'no column "{column}"{hint}', "one of: " + ", ".join(map(str, row))))
-    kept = [row for row in rows if all(row[column] in values for column, values in accepted.items())]
+    kept = [row for row in rows if all(column_value(row, name, where) in values for name, values in accepted.items())]
     if rows and not kept:
         column = next(iter(accepted))
-        seen = sorted({str(row[column]) for row in rows})
+        seen = sorted({str(column_value(row, column, where)) for row in rows})
         shown = ", ".join(seen[:20]) + (", …" if len(seen) > 20 else "")
         raise DataError(Fault(where, f"none of {len(rows):,} documents has {accepted}", f"values such as: {shown}"))
     return kept

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from assay.core.errors import DataError, Fault, did_you_mean
-from assay.core.formats import Answer, LabelledText, MultipleChoice, Question, SpanQuestion, TextToText
+from assay.core.formats import Answer, LabelledText, MultipleChoice, Question, RatedText, SpanQuestion, TextToText
 from assay.tasks.lm_eval.build.fields import Reader, Row, choices_reader, optional_reader, target_reader, text_reader
 from assay.tasks.lm_eval.build.instances import INVALID_GOLD
 from assay.tasks.lm_eval.file.definition import TaskDefinition
-from assay.tasks.lm_eval.file.format_key import CHOICE, CLASSES, FORMATS, REWRITE, SPAN, format_kind
+from assay.tasks.lm_eval.file.format_key import CHOICE, CLASSES, FORMATS, NUMBER, REWRITE, SPAN, format_kind
 
 
 def stated_reader(
@@ -171,9 +172,25 @@ def _rewrites(parts: _Parts) -> Callable[[Row], TextToText]:
     return lambda row: TextToText(source(row), _texts(target(row), where))
 
 
+def _ratings(parts: _Parts) -> Callable[[Row], RatedText]:
+    text, answer, where = parts.text("text"), parts.answer("answer", False), parts.where("answer")
+    pair = parts.text("pair") if parts.stated.get("pair") is not None else None
+
+    def read(row: Row) -> RatedText:
+        found = answer(row)
+        try:
+            value = math.nan if found is None else float(found)
+        except (TypeError, ValueError) as error:
+            raise DataError(Fault(where, f"gives {found!r} for a document", "a number")) from error
+        return RatedText(text(row), value, None if pair is None else pair(row))
+
+    return read
+
+
 _READERS: dict[str, Callable[[_Parts], Callable[[Row], Question]]] = {
     CHOICE: _choices,
     CLASSES: _classes,
     SPAN: _spans,
     REWRITE: _rewrites,
+    NUMBER: _ratings,
 }

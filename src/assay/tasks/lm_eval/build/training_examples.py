@@ -5,10 +5,11 @@ A document that yields no training example yields the reason instead, as text.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from assay.core.formats import Answer, Question, SpanQuestion, as_multiple_choice
+from assay.core.formats import Answer, Question, RatedText, SpanQuestion, as_multiple_choice
 from assay.core.plural import verb
 from assay.core.requests import Generation, Instance, Loglikelihood, RollingLoglikelihood
 from assay.core.training import TrainingExample
@@ -65,6 +66,9 @@ def head_example(question: Question | None, kind: str) -> TrainingExample | str:
     if isinstance(question, SpanQuestion):
         found = _span(question)
         return found if isinstance(found, str) else TrainingExample((request,), answer=found[0], start=found[1])
+    if isinstance(question, RatedText):
+        is_known = math.isfinite(question.value)
+        return TrainingExample((request,), answer=str(question.value)) if is_known else NO_ANSWER
     chosen = as_multiple_choice(question)
     right = None if chosen is None else _first_valid_index(chosen.answer, len(chosen.choices))
     return NO_ANSWER if right is None else TrainingExample((request,), right)

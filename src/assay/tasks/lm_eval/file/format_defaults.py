@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from assay.core.errors import DataError, Fault
-from assay.core.formats import Question, SpanQuestion, TextToText
+from assay.core.formats import Question, RatedText, SpanQuestion, TextToText
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.tasks.lm_eval.build.fields import Derived, Row
 from assay.tasks.lm_eval.build.questions import QuestionReader
 from assay.tasks.lm_eval.file.definition import Rendering, TaskDefinition
-from assay.tasks.lm_eval.file.format_key import SPAN, SPAN_METRICS, format_kind
+from assay.tasks.lm_eval.file.format_key import NUMBER, NUMBER_METRICS, SPAN, SPAN_METRICS, format_kind
 from assay.tasks.styles import Style
 from assay.tasks.templates import render, with_separator
 
 # Answer that the prompt requests if the text contains none; metrics treat it as no answer.
 UNANSWERABLE = "unanswerable"
 _INSTRUCTION = f'If the text does not answer the question, say "{UNANSWERABLE}".\n'
-_SPAN_SETTINGS = {"until": ["\n"], "max_gen_toks": 50, "do_sample": False}
+# Settings of the kinds whose answer is one line.
+_SETTINGS = {
+    SPAN: {"until": ["\n"], "max_gen_toks": 50, "do_sample": False},
+    NUMBER: {"until": ["\n"], "max_gen_toks": 16, "do_sample": False},
+}
 _STRIPPED = (PipelineSpec("stripped", (FilterSpec("remove_whitespace"), FilterSpec("take_first"))),)
+_A_NUMBER = {"regex_pattern": r"(-?\d+(?:\.\d+)?)"}
+_FIRST_NUMBER = (PipelineSpec("number", (FilterSpec("regex", _A_NUMBER), FilterSpec("take_first"))),)
 
 
 def as_written(definition: TaskDefinition, style: Style | None = None) -> TaskDefinition:
     """The task with the prompts of its format, or of a style for questions answered by a span of a text."""
-    is_span = format_kind(definition.format) == SPAN
+    kind = format_kind(definition.format)
     questions = QuestionReader(definition, definition.rendering, ())
     fewshot = definition.fewshot
     shown = QuestionReader(definition, fewshot.rendering, ("fewshot_config",))
-    settings = definition.generation if definition.generation is not None or not is_span else _SPAN_SETTINGS
+    settings = _SETTINGS.get(kind) if definition.generation is None else definition.generation
     return replace(
         definition,
         output_type="generate_until",
@@ -37,7 +44,7 @@ def as_written(definition: TaskDefinition, style: Style | None = None) -> TaskDe
         rendering=_rendering(definition.rendering, questions, _right_answers, style),
         fewshot=replace(fewshot, rendering=_rendering(fewshot.rendering, shown, _shown_answer, style)),
         generation=settings,
-        scoring=_scoring(definition, is_span),
+        scoring=_scoring(definition, kind),
         questions=questions.question,
     )
 
@@ -73,11 +80,15 @@ def _prompt(question: Question) -> str:
     if isinstance(question, SpanQuestion):
         instruction = _INSTRUCTION if question.may_lack else ""
         return f"{question.context}\n\nQuestion: {question.question}\n{instruction}Answer:"
+    if isinstance(question, RatedText):
+        return "\n".join((question.text, *([] if question.pair is None else [question.pair]), "Answer:"))
     assert isinstance(question, TextToText), "no other format is written"
     return question.source
 
 
 def _right_answers(question: Question) -> list[str]:
+    if isinstance(question, RatedText):
+        return [] if math.isnan(question.value) else [f"{question.value:g}"]
     return list(question.answers if isinstance(question, SpanQuestion) else _targets(question))
 
 
@@ -96,14 +107,16 @@ def _targets(question: Question) -> tuple[str, ...]:
     return question.targets
 
 
-def _scoring(definition: TaskDefinition, is_span: bool) -> Scoring:
-    """The file's own metrics; else SQuAD's for spans, and exact match for others."""
+def _scoring(definition: TaskDefinition, kind: str) -> Scoring:
+    """The file's own metrics; else SQuAD's for spans, correlations for numbers, and exact match for others."""
     own, data = definition.scoring, definition.file.data
     metrics, pipelines = own.metrics, own.pipelines
-    if is_span and not data.get("metric_list"):
+    if kind == NUMBER and not data.get("metric_list"):
+        metrics = tuple(map(MetricSpec, NUMBER_METRICS))
+    if kind == SPAN and not data.get("metric_list"):
         may_lack = (definition.format or {}).get("may_lack", False)
         options = {"no_answer": UNANSWERABLE} if may_lack else {}
         metrics = tuple(MetricSpec(name, options=options) for name in SPAN_METRICS)
     if not data.get("filter_list"):
-        pipelines = PLAIN_PIPELINES if is_span else _STRIPPED
+        pipelines = {SPAN: PLAIN_PIPELINES, NUMBER: _FIRST_NUMBER}.get(kind, _STRIPPED)
     return replace(own, metrics=metrics, pipelines=pipelines)

@@ -23,10 +23,12 @@ from assay.tasks.lm_eval.file.value_checks import (
 from assay.tasks.lm_eval.file.yaml_reader import TaskFile
 from assay.tasks.templates import check_syntax, undefined_names
 
-CHOICE, CLASSES, SPAN, REWRITE = "multiple_choice", "classification", "span_qa", "text_to_text"
+CHOICE, CLASSES, SPAN, REWRITE, NUMBER = "multiple_choice", "classification", "span_qa", "text_to_text", "rating"
 
 # Metrics of a span question whose file names none.
 SPAN_METRICS = ("squad_em", "squad_f1")
+# Those of texts with a number.
+NUMBER_METRICS = ("pearson", "spearman")
 
 
 def _are_names(value: Any) -> bool:
@@ -83,6 +85,7 @@ FORMATS: dict[str, FormatKind] = {
         ("generate_until",),
     ),
     REWRITE: FormatKind({"source": COLUMN, "target": _TEXTS}, ("source", "target"), ("generate_until",)),
+    NUMBER: FormatKind({"text": COLUMN, "pair": COLUMN, "answer": COLUMN}, ("text", "answer"), ("generate_until",)),
     "ranked_classification": FormatKind({}, (), ("multiple_choice", "loglikelihood"), names_only=True),
     "generation": FormatKind({}, (), ("generate_until",), names_only=True),
     "perplexity": FormatKind({}, (), ("loglikelihood_rolling",), names_only=True),

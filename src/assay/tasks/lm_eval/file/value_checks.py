@@ -89,7 +89,11 @@ def is_count(value: Any) -> bool:
 
 
 def is_sample_size(value: Any) -> bool:
-    """Whether a value is the size of a sample: a count, or a share below 1."""
+    """Whether a value is the size of a sample: a count, a share below 1, or a count and a seed of Python's Random."""
+    if isinstance(value, dict):
+        return (
+            set(value) == {"documents", "python_seed"} and all(map(is_count, value.values())) and value["documents"] > 0
+        )
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return False
     return 0 < value < 1 or (value >= 1 and value == int(value))
@@ -104,7 +108,9 @@ DOC_TEXT = KeySchema("a column, a template or a whole number", is_type(str, int)
 DOC_TARGET = KeySchema("a column, a template, a whole number or a list", is_type(str, int, list))
 DOC_CHOICE = KeySchema("a column, a template, a list or a mapping", is_type(str, list, dict))
 COLUMN = KeySchema("a column or a template", is_type(str))
-SAMPLE_SIZE = KeySchema("a number of documents, or a share below 1", is_sample_size)
+SAMPLE_SIZE = KeySchema(
+    "a number of documents, a share below 1, or {documents: NUMBER, python_seed: NUMBER}", is_sample_size
+)
 
 
 def key_faults(

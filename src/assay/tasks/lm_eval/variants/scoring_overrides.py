@@ -22,7 +22,8 @@ _SHAPES = {"metric_list": "[{metric: acc}]", "filter_list": "[{name: …, filter
 # Every metric for a task's output type that needs neither further requests nor anything specific to the task.
 ALL = "all"
 _OF_BENCHMARKS = (
-    *("group_em", "group_f1", "entity_em", "entity_f1", "pct_stereotype", "likelihood_diff", "pearson", "spearman"),
+    *("group_em", "group_f1", "entity_em", "entity_f1", "pct_stereotype", "likelihood_diff"),
+    *("pearson", "spearman", "set_f1"),
     *("math_match", "minerva_match", "math_verify", "drop_em", "drop_f1", "coqa_em", "coqa_f1"),
     *("bleu_max", "bleu_acc", "bleu_diff", "rouge1_max", "rouge1_acc", "rouge1_diff"),
     *("rouge2_max", "rouge2_acc", "rouge2_diff", "rougeL_max", "rougeL_acc", "rougeL_diff"),
