@@ -181,3 +181,39 @@ def test_a_changed_prompt_is_found_in_the_same_rows(folder: Path, tmp_path: Path
     assert (same.first.task, same.causes, named.second.task) == ("lm_eval/roots", (), "lm_eval/coded")
     assert [cause.kind for cause in named.causes] == ["definition", "prompts"]
     assert json.dumps(named.causes[1].evidence).count("Q:")
+
+
+def test_compare_pairs_ours_with_theirs_by_the_same_rows(folder: Path, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"store": tmp_path / "s.db", "allow_code": True, "include_path": tmp_path / "mine"}
+    (tmp_path / "mine").mkdir()
+    for name in ("coded", "roots"):
+        text = FILES[f"{'fruit' if name == 'coded' else name}.yaml"]
+        (tmp_path / "mine" / f"{name}.yaml").write_text(text.replace("task: fruit", f"task: {name}"))
+    rows = FILES["q.jsonl"].splitlines(keepends=True)
+    (tmp_path / "mine" / "q.jsonl").write_text("".join(reversed(rows)))
+    (folder / "q.jsonl").write_text("".join([*rows, '{"q": "Is it old?", "label": 0}\n']))
+    one = evaluate(ScriptedModel(answer, name="a"), ["coded", "roots"], **settings)
+    two = evaluate(ScriptedModel(answer, name="b"), ["lm_eval/coded", "lm_eval/roots"], **settings)
+    found = compare(one, two, store=tmp_path / "s.db")
+    assert [(pair.task, pair.n) for pair in found.pairs] == [("coded", 3), ("roots", 3)]
+    rows_of_one_file = (
+        "the documents come from the same rows; only the second task has asked: compared on the 3 in common"
+    )
+    assert found.pairs[0].caveats[0] == rows_of_one_file
+    assert found.notices == ("paired with lm-eval's own tasks of these names: coded, roots",)
+
+
+def test_rows_that_only_a_lost_column_tells_apart_are_not_paired(folder: Path, tmp_path: Path) -> None:
+    rows = [{"q": f"{number}?", "label": 0, "hint": "x"} for number in range(20)]
+    rows += [{"q": "same?", "label": 0, "hint": hint} for hint in "ab"] + [{"q": "twice?", "label": 0, "hint": "c"}] * 2
+    for place in (folder, tmp_path):
+        (place / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "code.py").write_text(
+        "def asked(rows):\n    return rows.remove_columns('hint').add_column('asked', rows['q'])\n"
+    )
+    path = tmp_path / "coded.yaml"
+    path.write_text(FILES["fruit.yaml"].replace("task: fruit", "task: coded"))
+    settings: dict[str, Any] = {"store": tmp_path / "s.db", "allow_code": True}
+    runs = [evaluate(ScriptedModel(answer, name=name), name, **settings) for name in (str(path), "lm_eval/coded")]
+    (pair,) = compare(*runs, store=tmp_path / "s.db").pairs
+    assert pair.n == 22  # all but the two that differ in their hint

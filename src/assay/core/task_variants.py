@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 # The axes along which a task is varied.
 DOCUMENT, PROMPT, SEED, ORDER, DRAW = "document", "prompt", "seed", "order", "draw"
+# Begins the names of lm-eval's own tasks, `lm_eval/hellaswag`, beside ours of the same name.
+LM_EVAL_PREFIX = "lm_eval/"
 # Between the names of factors that act together.
 COMBINED = " × "
 # The levels at the end of a variant's name. A task's own name may contain a #, such as c#.

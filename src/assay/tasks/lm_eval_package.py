@@ -13,12 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from assay.core.errors import UserError, missing_extra
+from assay.core.task_variants import LM_EVAL_PREFIX
 from assay.tasks.catalog import Catalog
 from assay.tasks.catalog_entries import TaskEntry
 from assay.tasks.lm_eval.file.yaml_reader import read_task_file, references
 
 PACKAGE = "lm_eval"
-PREFIX = f"{PACKAGE}/"
+PREFIX = LM_EVAL_PREFIX
 EXTRA = "lm-eval-tasks"
 INSTALL = f"pip install 'assay-eval[{EXTRA}]'"
 

@@ -24,7 +24,14 @@ from assay.studies.compare.comparability import (
     pair_caveats,
 )
 from assay.studies.compare.compare_values import RunComparison, System, Uncompared
-from assay.studies.compare.systems import AT, check_options, find_systems, points_as_sizes, wanted_pairs
+from assay.studies.compare.systems import (
+    check_options,
+    find_systems,
+    lm_eval_titles,
+    points_as_sizes,
+    tasks_by_title,
+    wanted_pairs,
+)
 from assay.studies.paired.differences import (
     PairedComparison,
     are_compatible,
@@ -151,7 +158,10 @@ def _columns(
         _check_patterns(context.options.tasks, titles)
         tasks = {label: RecordedTask(records[label], names[0]) for label, names in own.items()}
         return [_TaskColumn(" / ".join(titles), tasks)]
-    keyed = {label: _tasks_by_title(names, STYLE in context.options.across) for label, names in own.items()}
+    titles_of = lm_eval_titles(list(own.values()))
+    if titles_of:
+        context.notice(f"paired with lm-eval's own tasks of these names: {', '.join(titles_of.values())}")
+    keyed = {label: tasks_by_title(names, titles_of, STYLE in context.options.across) for label, names in own.items()}
     titles = list(dict.fromkeys(key for names in keyed.values() for key in names))
     _check_patterns(context.options.tasks, titles)
     found = []
@@ -169,15 +179,6 @@ def _columns(
 
 def _tasks(system: System, record: RunRecord) -> list[str]:
     return [system.task] if system.task is not None else list(record.tasks)
-
-
-def _tasks_by_title(names: Sequence[str], is_across_styles: bool) -> dict[str, str]:
-    """Title → task. Across styles, the title of a task that occurs in one style is its bare name."""
-    bare = [name.partition(AT)[0] for name in names]
-    return {
-        base if is_across_styles and bare.count(base) == 1 else name: name
-        for base, name in zip(bare, names, strict=True)
-    }
 
 
 def _is_wanted(options: CompareOptions, names: Sequence[str]) -> bool:
@@ -468,7 +469,8 @@ def _common(
         advice = "Runs on different data cannot be compared document by document"
         context.refuse(Fault(where, f"they have no document in common ({counts})", "the same documents", advice))
         return None, None, ()
-    caveat = f"the runs evaluated different documents ({counts}): compared on the {len(common.places):,} in common"
+    why = common.how or f"the runs evaluated different documents ({counts})"
+    caveat = f"{why}: compared on the {len(common.places):,} in common"
     return common.places, common.overlap, (caveat,)
 
 

@@ -11,7 +11,8 @@ from assay.studies.compare.comparability import Overlap
 from assay.studies.paired.differences import label_agreement
 from assay.studies.paired.paired_values import Agreement, PairedScore
 from assay.studies.paired.predictions import gold_choices_of, predictions_of
-from assay.studies.paired.recorded_tasks import ReopenedTask, main_requests, paired_documents
+from assay.studies.paired.recorded_tasks import ReopenedTask, main_requests
+from assay.studies.paired.row_pairs import paired_rows
 
 # The question is at the end, after the few-shot examples.
 _LETTERS = 200
@@ -19,15 +20,23 @@ _LETTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class CommonDocuments:
-    """Common documents of two runs: id in the first → id in the second, and whether their requests are the same."""
+    """Common documents of two runs.
+
+    Attributes:
+        places: id in the first → id in the second.
+        overlap: whether their requests and right answers are the same.
+        how: how they were paired, if they are not equal.
+    """
 
     places: dict[int, int]
     overlap: Overlap
+    how: str = ""
 
 
 def common_documents(first: ReopenedTask, second: ReopenedTask) -> CommonDocuments | None:
     """The documents in common by their content; None if there is none, or a run could not be reopened."""
-    places = paired_documents(first, second)
+    rows = paired_rows(first, second)
+    places = rows.places
     if first.built is None or second.built is None or not places:
         return None
     instances = [(first.built.instances[mine], second.built.instances[theirs]) for mine, theirs in places]
@@ -37,6 +46,7 @@ def common_documents(first: ReopenedTask, second: ReopenedTask) -> CommonDocumen
             has_same_requests=all(main_requests(mine) == main_requests(theirs) for mine, theirs in instances),
             has_same_targets=all(right_answer(mine) == right_answer(theirs) for mine, theirs in instances),
         ),
+        rows.how,
     )
 
 

@@ -6,12 +6,13 @@ In: names as the user wrote them. Out: systems and their records.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from assay.core.arguments import LONGEST_IN_NAME
 from assay.core.errors import Fault, UnknownName, UserError, did_you_mean
+from assay.core.task_variants import LM_EVAL_PREFIX
 from assay.stats.power import MIN_ALPHA
 from assay.store.run_records import RunRecord
 from assay.store.store import Store
@@ -150,3 +151,34 @@ def wanted_pairs(systems: Sequence[System], has_baseline: bool) -> list[tuple[st
     """The pairs to compare: the first with each of the others, or all pairs."""
     labels = [system.label for system in systems]
     return [(labels[0], other) for other in labels[1:]] if has_baseline else list(combinations(labels, 2))
+
+
+def lm_eval_titles(names: Sequence[Sequence[str]]) -> dict[str, str]:
+    """lm-eval's own tasks that one system has and others know by our name: `lm_eval/NAME` → NAME."""
+    every = [name for own in names for name in own]
+    found = {
+        name: name.removeprefix(LM_EVAL_PREFIX)
+        for name in every
+        if name.startswith(LM_EVAL_PREFIX) and every.count(name) == 1
+    }
+    return {
+        name: plain
+        for name, plain in found.items()
+        if plain in every and not any(name in own and plain in own for own in names)
+    }
+
+
+def tasks_by_title(names: Sequence[str], titles: Mapping[str, str], is_across_styles: bool) -> dict[str, str]:
+    """Title → task. Across styles, the title of a task that occurs in one style is its bare name.
+
+    Args:
+        names: the tasks of a system.
+        titles: task → title, of tasks that have another title than their name.
+        is_across_styles: whether styles are compared.
+    """
+    own = [titles.get(name, name) for name in names]
+    bare = [title.partition(AT)[0] for title in own]
+    return {
+        base if is_across_styles and bare.count(base) == 1 else title: name
+        for base, title, name in zip(bare, own, names, strict=True)
+    }

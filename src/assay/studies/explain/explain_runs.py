@@ -18,11 +18,10 @@ from assay.store.store import Store
 from assay.studies.explain import explain_values as kinds
 from assay.studies.explain.causes import TaskPair, find_causes
 from assay.studies.explain.explain_values import Cause, Explanation, TaskExplanation, points_text
-from assay.studies.explain.row_pairs import pair_rows
 from assay.studies.explain.token_diff import ModelAccess, token_cause
 from assay.studies.paired.paired_values import Score
-from assay.studies.paired.recorded_tasks import ReopenedTask, main_requests, paired_documents, reopen_tasks, values_of
-from assay.tasks.lm_eval_package import PREFIX
+from assay.studies.paired.recorded_tasks import ReopenedTask, main_requests, reopen_tasks, values_of
+from assay.studies.paired.row_pairs import paired_rows, paired_tasks
 
 _FAMILIES = {
     kinds.MODEL: "the model",
@@ -104,7 +103,7 @@ def _pairs(first: RunRecord, second: RunRecord, tasks: tuple[str, str] | None) -
         return [tasks]
     if len(names[0]) == len(names[1]) == 1:
         return [(names[0][0], names[1][0])]
-    common = _common(names[0], names[1])
+    common = paired_tasks(names[0], names[1])
     if not common:
         found = f"runs {first.id} and {second.id} have no task in common"
         advice = "Name a task of each: --tasks A B"
@@ -114,27 +113,14 @@ def _pairs(first: RunRecord, second: RunRecord, tasks: tuple[str, str] | None) -
     return common
 
 
-def _common(first: Sequence[str], second: Sequence[str]) -> list[tuple[str, str]]:
-    """The tasks that two runs share; also ours and lm-eval's own of the same name, `lm_eval/NAME`."""
-    pairs = [(name, name) for name in first if name in second]
-    done = {name for names in pairs for name in names}
-    left = {name.removeprefix(PREFIX): name for name in second if name not in done}
-    plain = ((name, left.get(name.removeprefix(PREFIX))) for name in first if name not in done)
-    return [*pairs, *((name, other) for name, other in plain if other is not None)]
-
-
 def _pair(first: ReopenedTask, second: ReopenedTask, metrics: tuple[str, str] | None) -> TaskPair:
     wanted = metrics or (None, None)
     scores = _score(first, wanted[0]), _score(second, wanted[1])
-    common: Sequence[tuple[int, int]] = paired_documents(first, second)
-    how, different = "", []
+    rows, different = paired_rows(first, second), []
     if first.built is not None and second.built is not None:
-        if not common:
-            rows = pair_rows(first.built, second.built)
-            common, how = rows.places, rows.how
         one, two = first.built.instances, second.built.instances
-        different = [places for places in common if main_requests(one[places[0]]) != main_requests(two[places[1]])]
-    return TaskPair(first, second, scores, common, different, how)
+        different = [places for places in rows.places if main_requests(one[places[0]]) != main_requests(two[places[1]])]
+    return TaskPair(first, second, scores, rows.places, different, rows.how)
 
 
 def _score(reopened: ReopenedTask, metric: str | None) -> Score:

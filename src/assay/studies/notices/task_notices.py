@@ -329,11 +329,19 @@ def part_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
     notices = [LIMITED + _named(limited)] if limited else []
     if shared:
         notices.append(f"evaluated only documents that run {spec.subsampling.until_decided} has: {_named(shared)}")
-    if drawn:
-        bases = dict.fromkeys(result.card.base for result in drawn)
+    for seed in dict.fromkeys(_seed_of(result, spec) for result in drawn):
+        bases = dict.fromkeys(result.card.base for result in drawn if _seed_of(result, spec) == seed)
         counts = ", ".join(f"{base} {_document_counts(results, base)}" for base in bases)
-        notices.append(f"evaluated a random sample of the documents (seed {spec.subsampling.seed}): {counts}")
+        notices.append(f"evaluated a random sample of the documents ({seed}): {counts}")
     return notices + _stop_notices(results, spec)
+
+
+def _seed_of(result: TaskResult, spec: RunSpec) -> str:
+    """The seed of a sample; a file may state that of Python's generator, to draw what another tool draws."""
+    stated = result.card.config.get("sample") if spec.subsampling.sample is None else None
+    if isinstance(stated, Mapping):
+        return f"Python's Random({stated['python_seed']})"
+    return f"seed {spec.subsampling.seed}"
 
 
 def _document_counts(results: Sequence[TaskResult], base: str) -> str:
