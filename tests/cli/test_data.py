@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -121,6 +122,43 @@ def test_missing_data_is_said_for_all_tasks_at_once(
     assert f"run: assay data get --tasks one two --to {data}; then copy {data} here and add --data {data}" in err
     code, _, err = done(environment, "show", "one", *own)
     assert code == 2 and "the data of 1 task is not in" in err
+
+
+def test_incomplete_copies_of_several_tasks_are_one_message(
+    fake_hub: Any, write_task: Callable[..., None], tmp_path: Path, home: Path
+) -> None:
+    own, data = ["--include_path", str(tmp_path / "tasks")], str(tmp_path / "data")
+    for task in ("few", "half", "whole"):
+        fake_hub.add(f"me/{task}", test=ROWS, train=ROWS)
+        write_hub_task(write_task, task, f"me/{task}")
+    environment = fake_hub.environment(home)
+    assert done(environment, "data", "get", "--tasks", "few", "half", "whole", "--to", data, *own)[0] == 0
+    (tmp_path / "data/me/half/default/test.parquet").unlink()
+    write_hub_task(write_task, "few", "me/few", fewshot_split="dev", num_fewshot="1")
+    words = ["--model", "dummy", "--tasks", "few", "half", "whole", *own, "--data", data]
+    code, _, err = done(environment, "run", *words, "--store", str(tmp_path / "s.db"))
+    assert code == 2 and f"--data: the copies of 2 tasks in {data} are not complete: " in err
+    assert 'few: no split "dev"; half: is recorded in assay-data.json and not there' in err
+    assert f"Run: assay data get --tasks few half --to {data}" in err
+    code, out, _ = done(environment, "ls", "tasks", *own, "--data", data, "--format", "names")
+    assert code == 0 and "whole" in out.split() and not {"few", "half"} & set(out.split())
+
+
+def test_no_network_is_one_message_in_time(write_task: Callable[..., None], tmp_path: Path, home: Path) -> None:
+    for task in ("one", "two"):
+        write_hub_task(write_task, task, f"me/{task}")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closed = f"http://127.0.0.1:{server.getsockname()[1]}"
+    given = {key: text for key, text in os.environ.items() if "OFFLINE" not in key}
+    environment = {**given, "HF_ENDPOINT": closed, "HF_HOME": str(home)}
+    own = ["--tasks", "one", "two", "--include_path", str(tmp_path / "tasks")]
+    code, _, err = done(environment, "run", "--model", "dummy", *own, "--store", str(tmp_path / "s.db"))
+    assert code == 2 and "Retrying" not in err  # the client alone would retry for 23 s
+    assert "there is no network (127.0.0.1: Connection refused): one: me/one, two: me/two" in err
+    assert "run: assay data get --tasks one two --to DIR; then copy DIR here and add --data DIR" in err
+    code, out, _ = done(environment, "data", "get", *own, "--to", str(tmp_path / "data"))
+    assert code == 3 and out.count("problem: ") == 1 and "  needed by: one, two" in out
+    assert "cannot be fetched: there is no network" in out and "run the same command again" in out
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])

@@ -39,6 +39,56 @@ def test_a_text_narrows_the_list(cli: Cli) -> None:
     assert cli("ls", "tasks", "zzz").out.splitlines()[-1] == "0 tasks"
 
 
+def test_names_alone_are_the_tasks_of_a_run(cli: Cli, task_folder: Path) -> None:
+    done = cli("ls", "tasks", "colours", "--include_path", task_folder, "--format", "names")
+    assert (done.out, done.err) == ("colours\n", "")
+    tasks = cli("ls", "tasks", "arithmetic_2d", "colours", "--format", "names").out
+    assert tasks == "" and cli("run", "--model", "dummy", "--tasks", tasks).code == 2
+    assert "ngram" in cli("ls", "models", "--format", "names").out.split("\n")
+
+
+def test_a_search_that_finds_nothing_says_what_to_do_next(cli: Cli) -> None:
+    done = cli("ls", "tasks", "demo_clze")
+    assert done.out.splitlines()[-1] == "0 tasks" and "Similar names: demo_cloze" in done.err
+    assert "See: assay ls groups open-llm" in cli("ls", "tasks", "open-llm", "--format", "json").err
+    nothing = cli("ls", "tasks", "zzzz").err
+    assert "lm_eval/ zzzz" in nothing or "See: assay ls tasks" in nothing
+
+
+def test_tasks_whose_data_is_in_a_folder(cli: Cli, task_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_quiz(task_folder)
+    data = task_folder.parent / "data"
+    (data / "owner/quiz/algebra").mkdir(parents=True)
+    own = ("--include_path", task_folder)
+    search = ("ls", "tasks", "quiz", *own)
+    none = cli(*search, "--data", data)
+    assert f"0 tasks of 2, with their data in {data}" in none.out
+    assert f"assay data get --tasks quiz_algebra quiz_botany --to {data}" in none.err.replace("\n", "")
+    for split in ("test", "train"):
+        (data / f"owner/quiz/algebra/{split}.jsonl").write_text('{"q": "1?", "c": ["a", "b"], "a": 0}\n')
+        names = cli("ls", "tasks", *own, "--data", data, "--format", "names").out.split()
+        # Five examples are drawn from the evaluated split; a file of the user's own needs no folder.
+        assert {"quiz_algebra", "colours", "demo_cloze"} <= set(names)
+        assert not {"quiz_botany", "hellaswag"} & set(names)
+    monkeypatch.setenv("ASSAY_DATA", str(data))
+    done = cli(*search)
+    assert "quiz_algebra" in done.out and f"1 task of 2, with their data in {data}" in done.out
+    assert (
+        cli("run", "--model", "dummy", "--limit", "1", "--num_fewshot", "0", *own, "--tasks", "quiz_algebra").code == 0
+    )
+    assert cli("ls", "metrics", "--data", data).err.startswith("error: --data: given for metrics")
+
+
+def test_what_else_keeps_a_task_from_running_is_said(cli: Cli, task_folder: Path, tmp_path: Path) -> None:
+    code = (task_folder / "colours.yaml").read_text().replace("task: colours", "task: coded")
+    (task_folder / "coded.yaml").write_text(f"{code}process_docs: !function own.rows\n")
+    (task_folder / "own.py").write_text("def rows(data):\n    return data\n")
+    done = cli("ls", "tasks", "co", "--include_path", task_folder, "--data", tmp_path, "--format", "names")
+    assert "colours" in done.out.split() and "coded" not in done.out.split()
+    said = done.err.replace("\n", " ")
+    assert "1 task left out, such as coded: " in said and "is Python code that task files want to run" in said
+
+
 def test_words_are_searched_in_name_description_family_and_metric(cli: Cli, task_folder: Path) -> None:
     write_quiz(task_folder)
 
@@ -107,7 +157,7 @@ def test_a_narrow_listing_keeps_names_whole_and_leaves_out_files(
     monkeypatch.setenv("COLUMNS", "80")
     folder = ("--include_path", task_folder)
     out = cli("ls", "tasks", *folder).out
-    assert re.search("  demo_scramble_insertion +exact_match +3 shots  en\n    Restore a word", out)
+    assert re.search("  demo_scramble_insertion +exact_match +3 shots +en\n    Restore a word", out)
     assert "\ndemo\n" in out and "\nexams\n" in out and ".yaml" not in out
     assert max(map(len, out.splitlines())) <= 80
     assert "  quiz  acc_norm  2 tasks  fr\n    Questions of all of school." in cli("ls", "groups", "exams", *folder).out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -104,6 +105,19 @@ def test_a_dataset_that_is_nowhere_says_how_to_fetch_it(fake_hub: Any, tmp_path:
     expected = 'my.yaml:2: dataset "nobody/else" (easy) is not on this machine, and HF_HUB_OFFLINE forbids the network'
     assert text.startswith(f"{expected}; expected a copy (--data DIR, ASSAY_DATA) or the Hub's cache. Unset HF_HUB_OFF")
     assert "run: assay data get --tasks mine --to DIR; copy DIR here and add --data DIR" in text
+
+
+def test_without_network_the_cache_is_read_and_the_rest_fails_at_once(fake_hub: Any, tmp_path: Path) -> None:
+    fake_hub.add("kept/rows", test=[{"a": 1}])
+    kept = ("kept/rows", None, "test", {}, str(tmp_path))
+    assert ask([kept], fake_hub.environment(tmp_path)) == [["1 rows"]]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closed = f"http://127.0.0.1:{server.getsockname()[1]}"
+    environment = {**fake_hub.environment(tmp_path), "HF_ENDPOINT": closed}
+    found, (text, kind, _) = ask([kept, ("nobody/else", None, "test", {}, str(tmp_path))], environment)
+    assert found == ["1 rows"] and kind == "UnreachableDataset"
+    assert "is not on this machine, and there is no network (127.0.0.1: Connection refused)" in text
+    assert "Check the network, proxy and HF_ENDPOINT, or on a machine with network, run: assay data get" in text
 
 
 @pytest.mark.parametrize("kind", [ConnectionError, ConnectionRefusedError])

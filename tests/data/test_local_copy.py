@@ -21,7 +21,15 @@ from assay.data.local_copy import (
     read_record,
     repository_file,
 )
-from assay.data.sources import FileSource, SourceSpec, official_rows, origin_of, split_rows
+from assay.data.sources import (
+    FileSource,
+    IncompleteCopy,
+    SourceSpec,
+    check_splits,
+    official_rows,
+    origin_of,
+    split_rows,
+)
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -184,6 +192,24 @@ def test_a_split_that_the_copy_lacks_says_how_to_add_it(tmp_path: Path) -> None:
     text = message(tmp_path, spec(), "train")
     assert 'my.yaml:3: no split "train"; expected one of: test. To add it to' in text
     assert f"run: assay data get --tasks mine --to {tmp_path}" in text
+
+
+def test_what_is_missing_shows_before_rows_are_read(tmp_path: Path) -> None:
+    path = write_split(tmp_path, "me/sums/default/test.jsonl", 1)
+    write_split(tmp_path, "me/sums/default/train.jsonl", 1)
+    write_record(tmp_path / "me/sums/default", True)
+    wanted = {"test": "my.yaml:3", "train": "my.yaml:4", "dev": "my.yaml:5"}
+    path.write_text("{}")
+    with pytest.raises(IncompleteCopy) as caught:
+        check_splits(open_with_copies(spec(), tmp_path), wanted)
+    first, second = str(caught.value).splitlines()
+    assert first.startswith(f"{path}: has 2 bytes; expected 9") and second.startswith('my.yaml:5: no split "dev"')
+
+
+def test_files_put_there_by_hand_are_completed_by_hand(tmp_path: Path) -> None:
+    write_split(tmp_path, "me/sums/default/test.jsonl", 1)
+    text = message(tmp_path, spec(), "train")
+    assert f"Put the split into {tmp_path}/me/sums/default as a file SPLIT.parquet or SPLIT.jsonl" in text
 
 
 def test_another_revision_is_an_error(tmp_path: Path) -> None:

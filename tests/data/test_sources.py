@@ -13,7 +13,15 @@ from typing import Any
 import pytest
 
 from assay.core.errors import DataError
-from assay.data.sources import FileSource, HubSource, MemorySource, SourceSpec, open_source, split_rows
+from assay.data.sources import (
+    FileSource,
+    HubSource,
+    MemorySource,
+    SourceSpec,
+    hub_client_offline,
+    open_source,
+    split_rows,
+)
 
 SHARED = Path(os.environ.get("ASSAY_SHARED", Path(__file__).parents[3] / "shared"))
 
@@ -240,3 +248,13 @@ def test_data_behind_http_names_the_package_it_lacks(tmp_path: Path) -> None:
     assert (found["kind"], found["faults"]) == ("MissingExtra", 1)
     assert 'my.yaml:2: dataset "json" needs a package that is not installed' in found["error"]
     assert "pip install 'assay-eval[hf]'" in found["error"]
+
+
+def test_the_client_is_offline_for_as_long_as_asked() -> None:
+    datasets = pytest.importorskip("datasets")
+    from huggingface_hub import constants
+
+    earlier = constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE
+    with hub_client_offline():
+        assert constants.is_offline_mode() and datasets.config.HF_HUB_OFFLINE
+    assert earlier == (constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE)

@@ -85,3 +85,17 @@ def test_a_run_is_reopened_where_its_folder_is_now(
     path.write_text(path.read_text().replace("0?", "7?"))
     with pytest.raises(UserError, match="changed"):
         load_run(first.run_id, store=store)
+
+
+def test_faults_in_the_data_of_several_tasks_are_one_error(
+    folder: Path, tmp_path: Path, write_task: Callable[..., None]
+) -> None:
+    write_task("renamed", dataset_path="me/sums", dataset_kwargs="", doc_to_text='"{{question}}"')
+    (folder / "me/sums/default/none.jsonl").write_text("")
+    write_task("nothing", dataset_path="me/sums", dataset_kwargs="", test_split="none")
+    store = tmp_path / "store.db"
+    with pytest.raises(UserError) as caught:
+        evaluate("dummy", ["sums", "renamed", "nothing"], store=store, include_path=tmp_path / "tasks", data=folder)
+    undefined, empty = str(caught.value).splitlines()
+    assert "'question' is undefined; expected one of the columns: q, label" in undefined
+    assert 'the split "none" is empty; expected at least one document' in empty

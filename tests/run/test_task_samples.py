@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -50,6 +51,16 @@ def test_a_group_states_the_sample_of_its_tasks(run: Run) -> None:
     assert "evaluated a random sample of the documents (seed 1234): one 20 of 60, two 6 of 60" in result.notices
     whole = result.task("one").subsample.whole
     assert whole[0].estimate.method == "finite-wilson"
+
+
+def test_a_file_may_state_the_sample_of_pythons_generator(run: Run, folder: Path) -> None:
+    text = "group: quick\ntask: [one, {task: two, sample: {documents: 7, python_seed: 3}}]\nsample: 20\n"
+    (folder / "quick.yaml").write_text(text)
+    result = run()
+    assert documents(result)[1] == sorted(Random(3).sample(range(60), 7))
+    assert "evaluated a random sample of the documents (seed 1234): one 20 of 60" in result.notices
+    assert "evaluated a random sample of the documents (Python's Random(3)): two 7 of 60" in result.notices
+    assert len(documents(run("two", sample=9))[0]) == 9
 
 
 def test_the_record_lists_the_sample_and_loads_again(run: Run, tmp_path: Path) -> None:

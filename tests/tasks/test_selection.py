@@ -228,16 +228,36 @@ def test_a_task_in_two_groups_is_built_once(select: Callable[..., Selection], wr
 @pytest.mark.usefixtures("tasks")
 def test_a_task_wanted_in_two_ways_is_refused(select: Callable[..., Selection], write_yaml: Write) -> None:
     write_yaml("g.yaml", "group: g\ntask: [a]\nnum_fewshot: 1\n")
-    with pytest.raises(TaskFileError, match='the task "a" is requested twice with different settings: num_fewshot'):
+    with pytest.raises(TaskFileError, match='"g" and "a" request the task "a" with different settings: num_fewshot'):
         select("g", "a")
 
 
 @pytest.mark.usefixtures("tasks")
-def test_a_group_wanted_in_two_ways_is_refused(select: Callable[..., Selection], write_yaml: Write) -> None:
-    write_yaml("g.yaml", "group: g\ntask: [a]\n")
-    write_yaml("h.yaml", "group: h\ntask: [g]\nrepeats: 2\n")
-    with pytest.raises(TaskFileError, match='the group "g" is requested twice with different settings: repeats'):
+def test_two_suites_that_ask_one_task_differently_are_one_error(
+    select: Callable[..., Selection], write_yaml: Write
+) -> None:
+    write_yaml("g.yaml", "group: g\ntask: [a, b]\n")
+    write_yaml("h.yaml", "group: h\ntask: [g, c]\nrepeats: 2\n")
+    write_yaml("i.yaml", "group: i\ntask: [a]\nnum_fewshot: 2\n")
+    with pytest.raises(TaskFileError) as caught:
         select("g", "h")
+    said = str(caught.value)
+    assert said.startswith('--tasks: "g" and "h" request the task "a" and 1 other with different settings: repeats; ')
+    assert said.endswith("Run them one after the other: answers that both need are requested once")
+    with pytest.raises(TaskFileError) as caught:
+        select("*")
+    assert len(caught.value.faults) == 1 and "pairs of names clash" in str(caught.value)
+    assert '--tasks "$(assay ls tasks --format names)"' in str(caught.value)
+
+
+@pytest.mark.usefixtures("tasks")
+def test_a_suite_that_asks_a_task_in_two_ways_names_the_task(
+    select: Callable[..., Selection], write_yaml: Write
+) -> None:
+    write_yaml("g.yaml", "group: g\ntask: [a]\nnum_fewshot: 1\n")
+    write_yaml("h.yaml", "group: h\ntask: [g, a]\n")
+    with pytest.raises(TaskFileError, match='the task "a" is requested twice with different settings: num_fewshot'):
+        select("h")
 
 
 @pytest.mark.usefixtures("tasks")

@@ -97,7 +97,7 @@ class ReadsDataset(Protocol):
     """A task whose documents are rows of a dataset."""
 
     def open_data(self) -> None:
-        """Opens the dataset without reading rows; raises if it is not there."""
+        """Opens the dataset without reading rows; raises if it, or a split that a run reads, is not there."""
         ...
 
     def data_read(self) -> DataRead:

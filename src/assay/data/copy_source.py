@@ -19,6 +19,7 @@ from assay.data.local_copy import (
     copy_of_file,
     file_fault,
     find_copy,
+    size_fault,
     wrong_revision,
 )
 from assay.data.readers import ReadOptions, read, with_all_columns
@@ -84,7 +85,10 @@ class CopySource:
     @property
     def advice(self) -> str:
         """What to do if it lacks a split."""
-        return f"To add it to {self._copy.folder}, run: {self._again}"
+        folder = self._copy.folder
+        if not self.is_recorded:  # `assay data get` leaves folders that it did not make alone
+            return f"Put the split into {folder} as a file SPLIT.parquet or SPLIT.jsonl, or run: {self._again}-new"
+        return f"To add it to {folder}, run: {self._again}"
 
     def splits(self) -> list[str]:
         return list(self._copy.files)
@@ -113,6 +117,15 @@ class CopySource:
             self._loaded = HubSource(as_files(self._copy, self._spec))
         self._check(self.splits())
         return self._loaded.load()
+
+    @property
+    def is_recorded(self) -> bool:
+        """See `ChecksFiles`."""
+        return self._copy.record is not None
+
+    def check_sizes(self, split: str) -> None:
+        """See `ChecksFiles`."""
+        check_files(self._copy, [split], self._again, size_fault)
 
     def _check(self, splits: Sequence[str]) -> None:
         check_files(self._copy, [split for split in splits if split not in self._checked], self._again)

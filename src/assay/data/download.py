@@ -22,7 +22,7 @@ from assay.core.errors import DataError, Fault, missing_extra
 from assay.core.identity import file_sha256
 from assay.core.protocols import ProgressCallback, ignore_progress
 from assay.data.fetched import Fetched
-from assay.data.load_faults import load_error
+from assay.data.load_faults import UnreachableDataset, load_error, no_download_fault
 from assay.data.local_copy import (
     DEFAULT,
     CopiedFile,
@@ -142,6 +142,9 @@ def _resolved(spec: SourceSpec, revision: str | None) -> _HubRevision:
         from huggingface_hub import HfApi
     except ImportError as error:
         raise missing_extra("huggingface_hub", "hf", f"{spec.where}: dataset {spec.path}") from error
+    fault = no_download_fault()
+    if fault is not None:
+        raise UnreachableDataset(fault)
     try:
         info = HfApi().dataset_info(spec.path, revision=revision)
     except Exception as error:

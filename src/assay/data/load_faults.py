@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 
 from assay.core.errors import DataError, Fault, did_you_mean, plain_reason
+from assay.data.network import hub_endpoint, why_unreachable
 
 # Variables that switch the network of the Hub's client off.
 OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
@@ -21,17 +22,26 @@ _SPACE = (errno.ENOSPC, errno.EDQUOT)
 SCRIPT_REPLACEMENTS = {
     "allenai/math_qa": "regisss/math_qa",
     "allenai/qasper": "",
+    "allenai/quac": "",
+    "allenai/scitldr": "",
     "allenai/social_i_qa": "lighteval/siqa",
     "bigbio/pubmed_qa": "qiaojin/PubMedQA (configuration pqa_labeled)",
+    "coastalcph/multi_eurlex": "mteb/eurlex-multilingual",
     "CogComp/mc_taco": "",
     "corypaik/prost": "json with data_files: hf://datasets/corypaik/prost/data/default.jsonl",
     "csebuetnlp/xlsum": "",
     "dennlinger/eur-lex-sum": "lighteval/legal_summarization (configuration EurLexSum)",
     "EleutherAI/arithmetic": "json with data_files: hf://datasets/EleutherAI/arithmetic/data/NAME.jsonl",
     "EleutherAI/hendrycks_ethics": "lighteval/hendrycks_ethics",
-    "EleutherAI/logiqa": "lighteval/logiqa_harness",
-    "EleutherAI/mutual": "",
+    "EleutherAI/logiqa": "lucasmccabe/logiqa (revision refs/convert/parquet)",
+    "EleutherAI/mutual": "lighteval/mutual_harness",
+    "EleutherAI/pile": "monology/pile-uncopyrighted (17 of the 22 parts)",
     "EleutherAI/unscramble": "lighteval/GPT3_unscramble",
+    "ErnestSDavis/winograd_wsc": "lighteval/winograd_wsc (configuration wsc273)",
+    "lucasmccabe/logiqa": "",
+    "nyu-mll/crows_pairs": "",
+    "ought/raft": "",
+    "ptb-text-only/ptb_text_only": "",
     "winograd_wsc": "lighteval/winograd_wsc (configuration wsc273)",
     "ybisk/piqa": "baber/piqa",
 }
@@ -76,7 +86,18 @@ def offline_variable() -> str:
     return next((name for name in OFFLINE if os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE")), "")
 
 
-def load_error(dataset: str, config: str | None, where: str, task: str, error: BaseException) -> DataError:
+def why_offline() -> str:
+    """Why the Hub's client is not to use the network: a variable forbids it, or the Hub cannot be reached."""
+    variable = offline_variable()
+    if variable:
+        return f"{variable} forbids the network"
+    reason = why_unreachable()
+    return f"there is no network ({reason})" if reason else ""
+
+
+def load_error(
+    dataset: str, config: str | None, where: str, task: str, error: BaseException, offline: str = ""
+) -> DataError:
     """The error to raise for a dataset that cannot be loaded.
 
     Args:
@@ -85,17 +106,18 @@ def load_error(dataset: str, config: str | None, where: str, task: str, error: B
         where: the task file, for the message.
         task: the task, for the command that fetches its data.
         error: the error of another library.
+        offline: why the network was not used, as `why_offline` says it; empty if it was.
     """
     names = {type(cause).__name__ for cause in _causes(error)}
     title = f'dataset "{dataset}"' + (f" ({config})" if config else "")
-    if names & {"OfflineModeIsEnabled"} or (offline_variable() and _is_of_network(error)):
-        return UnreachableDataset(_offline_fault(title, where, task))
+    if names & {"OfflineModeIsEnabled"} or (offline and _is_of_network(error)):
+        return UnreachableDataset(_offline_fault(title, where, task, offline or "its setting forbids the network"))
     told = _known_fault(dataset, title, where, error, names)
     if told is not None:
         return DataError(told)
     if _is_of_network(error):
         reason = plain_reason(next(cause for cause in _causes(error) if _is_of_network(cause)))
-        expected = f"a connection to {os.environ.get('HF_ENDPOINT') or 'https://huggingface.co'}"
+        expected = f"a connection to {hub_endpoint()}"
         advice = f"Check the network, proxy and HF_ENDPOINT. Or {get_command(task)}"
         found = f"{title} could not be fetched: no network ({type(error).__name__}: {reason})"
         return UnreachableDataset(Fault(where, found, expected, advice))
@@ -108,6 +130,16 @@ def load_error(dataset: str, config: str | None, where: str, task: str, error: B
             "Check the id and the network (HF_ENDPOINT, HF_HOME), or name local files in dataset_kwargs.data_files",
         )
     )
+
+
+def no_download_fault() -> Fault | None:
+    """The fault of a download without network; None if there is one."""
+    offline, variable = why_offline(), offline_variable()
+    if not offline:
+        return None
+    advice = f"Unset {variable}" if variable else "Check the network, proxy and HF_ENDPOINT"
+    again = f"{advice}, and run the same command again: datasets that are complete are kept"
+    return Fault("", f"cannot be fetched: {offline}", f"a connection to {hub_endpoint()}", again)
 
 
 def get_command(task: str) -> str:
@@ -131,11 +163,19 @@ def _is_of_network(error: BaseException) -> bool:
     return any(isinstance(cause, ConnectionError) or type(cause).__name__ in kinds for cause in _causes(error))
 
 
-def _offline_fault(title: str, where: str, task: str) -> Fault:
-    found = f"{title} is not on this machine, and {offline_variable() or 'its setting'} forbids the network"
+def _offline_fault(title: str, where: str, task: str, offline: str) -> Fault:
+    """The fault of a dataset that is not here while the network is off or down.
+
+    Args:
+        title: the dataset.
+        where: the task file.
+        task: the task, for the command that fetches its data.
+        offline: why there is no network, as `why_offline` says it.
+    """
     variable = offline_variable()
-    allow = f"Unset {variable}, or {get_command(task)}" if variable else get_command(task)
-    return Fault(where, found, "a copy (--data DIR, ASSAY_DATA) or the Hub's cache", allow[0].upper() + allow[1:])
+    allow = f"Unset {variable}" if variable else "Check the network, proxy and HF_ENDPOINT"
+    found = f"{title} is not on this machine, and {offline}"
+    return Fault(where, found, "a copy (--data DIR, ASSAY_DATA) or the Hub's cache", f"{allow}, or {get_command(task)}")
 
 
 def _known_fault(dataset: str, title: str, where: str, error: BaseException, names: set[str]) -> Fault | None:
@@ -167,7 +207,7 @@ def _known_fault(dataset: str, title: str, where: str, error: BaseException, nam
 
 
 def _page(dataset: str) -> str:
-    return f"{os.environ.get('HF_ENDPOINT') or 'https://huggingface.co'}/datasets/{dataset}"
+    return f"{hub_endpoint()}/datasets/{dataset}"
 
 
 def script_fault(dataset: str, where: str) -> Fault:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -283,15 +283,14 @@ def wrong_revision(folder: Path, record: CopyRecord, revision: str | None) -> Fa
 # Checks
 
 
-def file_fault(path: Path, entry: CopiedFile | None, again: str) -> Fault | None:
-    """What is wrong with a file of a copy; None if it is as recorded, or has no record and looks whole.
+def size_fault(path: Path, entry: CopiedFile | None, again: str) -> Fault | None:
+    """What is wrong with a file of a copy as far as its size and first bytes show; None if nothing.
 
     Args:
         path: the file.
         entry: its record.
         again: command that fetches it again.
     """
-    advice = f"Delete it and fetch it again: {again}"
     try:
         size = path.stat().st_size
     except FileNotFoundError:
@@ -301,20 +300,46 @@ def file_fault(path: Path, entry: CopiedFile | None, again: str) -> Fault | None
         if stream.read(len(_POINTER)) == _POINTER:
             advice = f"Run in its folder: git lfs pull. Or fetch the dataset: {again}"
             return Fault(str(path), "is a pointer of Git LFS, without the data", "the data file", advice)
-    if entry is None:
-        return None
-    if size != entry.size:
-        return Fault(str(path), f"has {size:,} bytes", f"{entry.size:,}, as {RECORD} records", advice)
-    if file_sha256(path) != entry.sha256:
-        return Fault(str(path), "has changed since it was fetched", f"the SHA-256 in {RECORD}", advice)
+    if entry is not None and size != entry.size:
+        return Fault(str(path), f"has {size:,} bytes", f"{entry.size:,}, as {RECORD} records", _deleted(again))
     return None
 
 
-def check_files(copy: LocalCopy, splits: Sequence[str], again: str) -> None:
-    """Raises for files of these splits that are missing, changed or only pointers; names every one."""
+def file_fault(path: Path, entry: CopiedFile | None, again: str) -> Fault | None:
+    """What is wrong with a file of a copy; None if it is as recorded, or has no record and looks whole.
+
+    Args:
+        path: the file.
+        entry: its record.
+        again: command that fetches it again.
+    """
+    fault = size_fault(path, entry, again)
+    if fault is not None or entry is None or file_sha256(path) == entry.sha256:
+        return fault
+    return Fault(str(path), "has changed since it was fetched", f"the SHA-256 in {RECORD}", _deleted(again))
+
+
+def _deleted(again: str) -> str:
+    return f"Delete it and fetch it again: {again}"
+
+
+def check_files(
+    copy: LocalCopy,
+    splits: Sequence[str],
+    again: str,
+    check: Callable[[Path, CopiedFile | None, str], Fault | None] = file_fault,
+) -> None:
+    """Raises for files of these splits that are missing, changed or only pointers; names every one.
+
+    Args:
+        copy: the copy.
+        splits: its splits to check.
+        again: command that fetches them again.
+        check: `file_fault`, or `size_fault`, which reads no file.
+    """
     record = copy.record.files if copy.record is not None else {}
     paths = [path for split in splits for path in copy.files[split]]
-    found = [file_fault(path, record.get(path.relative_to(copy.folder).as_posix()), again) for path in paths]
+    found = [check(path, record.get(path.relative_to(copy.folder).as_posix()), again) for path in paths]
     faults = [fault for fault in found if fault is not None]
     if faults:
         raise DataError(*faults)

@@ -1,18 +1,19 @@
-"""The error for tasks whose data cannot be opened: one message for all that are missing, and how to fetch them.
+"""The error for tasks whose data is not there: one message for all that are missing, and how to fetch them.
 
 In: the error of every task. Out: the error to raise before the model is opened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from assay.core.errors import DataError, Fault, UserError
 from assay.core.plural import plural
 from assay.core.protocols import Task
 from assay.core.specs import RunSpec
-from assay.data.load_faults import UnreachableDataset, offline_variable
+from assay.data.load_faults import UnreachableDataset, why_offline
 from assay.data.needs import NeedsDatasets, title_of
+from assay.data.sources import IncompleteCopy
 
 _MOST_NAMED = 8
 
@@ -24,26 +25,43 @@ def missing_data_error(errors: Mapping[str, tuple[Task, UserError]], spec: RunSp
         errors: task name → task and its error.
         spec: the run.
     """
+    if len(errors) == 1 and not any(isinstance(error, UnreachableDataset) for _, error in errors.values()):
+        return next(iter(errors.values()))[1]
     missing: dict[str, str] = {}
+    incomplete: dict[str, str] = {}
     faults: dict[Fault, None] = {}
     for task, error in errors.values():
         if isinstance(error, UnreachableDataset):
             needs = task.dataset_needs() if isinstance(task, NeedsDatasets) else ()
             missing.setdefault(task.card.family, ", ".join(map(title_of, needs)))
+        elif isinstance(error, IncompleteCopy):
+            incomplete.setdefault(task.card.family, ", ".join(fault.found for fault in error.faults))
         else:
             faults.update(dict.fromkeys(error.faults))
-    if len(errors) == 1 and not missing:
-        return next(iter(errors.values()))[1]
-    return DataError(*([_missing_fault(missing, spec)] if missing else []), *faults)
+    found = [_missing_fault(missing, spec)] if missing else []
+    found += [_incomplete_fault(incomplete, str(spec.options.data))] if incomplete else []
+    return DataError(*found, *faults)
 
 
 def _missing_fault(missing: Mapping[str, str], spec: RunSpec) -> Fault:
-    shown = [f"{task}: {data}" for task, data in list(missing.items())[:_MOST_NAMED]]
-    more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
     place = f"in {spec.options.data} or the Hub's cache" if spec.options.data else "in the Hub's cache"
-    why = f"{offline_variable()} forbids the network"
-    found = f"the data of {plural(len(missing), 'task')} is not {place}, and {why}: {', '.join(shown)}{more}"
+    found = f"the data of {plural(len(missing), 'task')} is not {place}, and {why_offline()}: {_first(missing, ', ')}"
     folder = spec.options.data or "DIR"
-    command = f"assay data get --tasks {' '.join(missing)} --to {folder}"
-    advice = f"On a machine with network, run: {command}; then copy {folder} here and add --data {folder}"
+    advice = (
+        f"On a machine with network, run: {_command(missing, folder)}; then copy {folder} here and add --data {folder}"
+    )
     return Fault("--tasks", found, "a folder of datasets, --data or ASSAY_DATA", advice)
+
+
+def _incomplete_fault(incomplete: Mapping[str, str], folder: str) -> Fault:
+    found = f"the copies of {plural(len(incomplete), 'task')} in {folder} are not complete: {_first(incomplete, '; ')}"
+    return Fault("--data", found, "every split that a run reads", f"Run: {_command(incomplete, folder)}")
+
+
+def _first(named: Mapping[str, str], separator: str) -> str:
+    shown = [f"{task}: {what}" for task, what in list(named.items())[:_MOST_NAMED]]
+    return separator.join(shown) + (f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else "")
+
+
+def _command(tasks: Iterable[str], folder: str) -> str:
+    return f"assay data get --tasks {' '.join(tasks)} --to {folder}"

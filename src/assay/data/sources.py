@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from assay.core.atomic_files import atomic_write
 from assay.core.errors import DataError, Fault, MissingExtra, did_you_mean, missing_extra, plain_reason
@@ -59,6 +59,26 @@ class Source(Protocol):
 
     def dataset(self, split: str) -> Any:
         """A split as a `datasets` object, for task code."""
+        ...
+
+
+class IncompleteCopy(DataError):
+    """A copy of a dataset that lacks a split or a file; `assay data get` completes it."""
+
+
+@runtime_checkable
+class ChecksFiles(Protocol):
+    """A source that knows the sizes of its files.
+
+    Attributes:
+        is_recorded: whether `assay data get` made the files, and can complete them.
+    """
+
+    @property
+    def is_recorded(self) -> bool: ...
+
+    def check_sizes(self, split: str) -> None:
+        """Raises for files of a split that are missing or cut off, without reading them."""
         ...
 
 
@@ -147,6 +167,11 @@ class HubSource:
         """See `origin_of`."""
         return _hub_origin(self._spec, self._loaded) if self._origin is None else self._origin
 
+    @property
+    def is_fetched(self) -> bool:
+        """Whether its rows are fetched from the Hub or another address, unless the Hub's cache has them."""
+        return self._origin is None and bool(_hub_origin(self._spec, None))
+
     def splits(self) -> list[str]:
         return list(self.load())
 
@@ -161,6 +186,12 @@ class HubSource:
         if self._loaded is None:
             self._loaded = _load_dataset(self._spec)
         return self._loaded
+
+
+def is_on_hub(spec: SourceSpec) -> bool:
+    """Whether a dataset is fetched from the Hub, not from another address or a folder."""
+    is_named = spec.path not in FILE_BUILDERS and not Path(spec.path).is_absolute()
+    return is_named or "hf://" in str(spec.options.get("data_files"))
 
 
 def _hub_origin(spec: SourceSpec, loaded: Any) -> dict[str, Any]:
@@ -252,6 +283,27 @@ def quiet() -> Iterator[None]:
             datasets.utils.logging.enable_progress_bar()
 
 
+@contextmanager
+def hub_client_offline() -> Iterator[None]:
+    """Makes the Hub's client look into its cache only, as HF_HUB_OFFLINE does, which it reads once, when imported."""
+    import datasets
+    from huggingface_hub import constants
+
+    places = [
+        (constants, "HF_HUB_OFFLINE"),
+        (datasets.config, "HF_HUB_OFFLINE"),
+        (datasets.config, "HF_DATASETS_OFFLINE"),
+    ]
+    earlier = [(place, name, getattr(place, name)) for place, name in places if hasattr(place, name)]
+    try:
+        for place, name, _ in earlier:
+            setattr(place, name, True)
+        yield
+    finally:
+        for place, name, value in earlier:
+            setattr(place, name, value)
+
+
 def _has_media(data: Any) -> bool:
     kinds = {type(feature).__name__ for feature in (data.features or {}).values()}
     return bool(kinds & {"Image", "Audio", "Video"})
@@ -262,9 +314,12 @@ def _load_dataset(spec: SourceSpec) -> Any:
         import datasets
     except ImportError as error:
         raise missing_extra("datasets", "hf", f"{spec.where}: dataset {spec.path}") from error
+    from assay.data.load_faults import load_error, why_offline
+
     options = {key: value for key, value in spec.options.items() if key != "trust_remote_code"}
+    offline = why_offline() if is_on_hub(spec) else ""
     try:
-        with quiet():
+        with quiet(), hub_client_offline() if offline else nullcontext():
             loaded = datasets.load_dataset(spec.path, spec.name, **options)
     except ImportError as error:  # a package that only some sources need: HTTP, images, audio, archives
         raise MissingExtra(
@@ -275,9 +330,7 @@ def _load_dataset(spec: SourceSpec) -> Any:
             )
         ) from error
     except Exception as error:  # the loader raises many types; all of them mean that the data is unavailable
-        from assay.data.load_faults import load_error
-
-        raise load_error(spec.path, spec.name, spec.where, spec.task, error) from error
+        raise load_error(spec.path, spec.name, spec.where, spec.task, error, offline) from error
     finally:
         _hide_in_downloads(spec)
     if not isinstance(loaded, Mapping):
@@ -445,6 +498,27 @@ def check_split(source: Source, split: str, where: str) -> None:
     if split not in known:
         found = f'no split "{split}"{did_you_mean(split, known)}'
         raise DataError(Fault(where, found, "one of: " + ", ".join(known), getattr(source, "advice", "")))
+
+
+def check_splits(source: Source, wanted: Mapping[str, str]) -> None:
+    """Raises one error for all splits that do not exist or whose files are not there, without reading rows.
+
+    Args:
+        source: the dataset.
+        wanted: split → the place that names it, for errors.
+    """
+    faults: list[Fault] = []
+    source.splits()  # raises what concerns the dataset as a whole
+    for split, where in wanted.items():
+        try:
+            check_split(source, split, where)
+            if isinstance(source, ChecksFiles):
+                source.check_sizes(split)
+        except DataError as error:
+            faults.extend(error.faults)
+    if faults:
+        is_copy = isinstance(source, ChecksFiles) and source.is_recorded
+        raise (IncompleteCopy if is_copy else DataError)(*faults)
 
 
 def _checked(rows: list[Row], split: str, where: str) -> list[Row]:

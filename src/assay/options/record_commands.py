@@ -329,10 +329,17 @@ def _ls() -> Command:
         ),
         "text": Option("only rows that contain these words", "", "WORD", "all rows", takes=ANY, is_positional=True),
         "include_path": setting_options()["include_path"],
+        "data": replace(
+            setting_options()["data"],
+            help="only tasks that can be run with the datasets of this folder",
+            default="the variable ASSAY_DATA, else all tasks",
+        ),
         "tag": Option("only tasks with this tag", TASKS, "TAG", "all"),
         "output_type": Option("only tasks of this type, such as multiple_choice", TASKS, "TYPE", "all"),
         "long": Option("every task with its type, tags and file; groups with all members", OUTPUT, takes=SWITCH),
-        "format": format_option("text", "json"),
+        "format": replace(
+            format_option("text", "json", "names"), details='names alone can be pasted: --tasks "$(assay ls …)"'
+        ),
         "store": STORE,
     }
     return Command("Lists tasks, models, metrics, runs and more.", own)

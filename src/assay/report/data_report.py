@@ -30,9 +30,12 @@ def show_data_report(report: DataReport, format: str) -> None:
         show_listing(console, ("Dataset", "Rows", "Size", "Commit", "State"), rows)
     if report.without:
         console.print(Text(f"nothing to fetch for {', '.join(report.without)}: rows are local or made by code"))
+    by_reason: dict[tuple[Fault, ...], list[str]] = {}
     for outcome in report.failed:
-        _show_faults(outcome.faults, console)
-        console.print(Text(f"  needed by: {', '.join(outcome.tasks)}"))
+        by_reason.setdefault(outcome.faults, []).extend(outcome.tasks)
+    for faults, tasks in by_reason.items():
+        _show_faults(faults, console)
+        console.print(Text(f"  needed by: {', '.join(dict.fromkeys(tasks))}"))
     done = len(report.datasets) - len(report.failed)
     size = sum(outcome.fetched.size for outcome in report.datasets if outcome.fetched is not None)
     if done:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,10 +98,10 @@ def selected_documents(task: Task, spec: RunSpec) -> Sequence[Document]:
     return documents if spec.limit is None else documents[: document_count(spec.limit, len(documents))]
 
 
-def sample_size(task: Task, spec: RunSpec) -> float | None:
+def sample_size(task: Task, spec: RunSpec) -> float | Mapping[str, int] | None:
     """Size of the random sample of a task: the run's, else that of its file or group; None for no sample.
 
-    A run that limits or chooses documents overrides the file.
+    A run that limits or chooses documents overrides the file. A file may state another tool's sample, as a mapping.
     """
     if spec.subsampling.sample is not None or spec.limit is not None:
         return spec.subsampling.sample
@@ -141,17 +142,21 @@ def left_out_count(task: Task) -> int:
     return task.empty if isinstance(task, TextTask) else len(_left_out(task))
 
 
-def _sampled(task: Task, size: float, seed: int) -> list[Document]:
+def _sampled(task: Task, size: float | Mapping[str, int], seed: int) -> list[Document]:
     """A random sample of the split without rows that the prompt cannot render, so that all prompts share the sample."""
     from assay.stats.sampling import nested_sample  # most runs do not need it
 
     indices = split_indices(task)
     total = len(indices) + len(_left_out(task))
-    drawn = set(nested_sample(document_count(size, total), total, seed))
+    if isinstance(size, Mapping):
+        count = document_count(size["documents"], total)
+        drawn = set(random.Random(size["python_seed"]).sample(range(total), count))
+    else:
+        drawn = set(nested_sample(document_count(size, total), total, seed))
     found = [document for document, index in zip(task.documents(), indices, strict=True) if index in drawn]
     if drawn and not found:
         message = f"the prompt of the task {task.card.name} can render none of the {len(drawn)} documents drawn"
-        raise UserError(Fault(f"--sample {size:g}", message, "a larger sample, or another --sample_seed"))
+        raise UserError(Fault("--sample", message, "a larger sample, or another --sample_seed"))
     return found
 
 

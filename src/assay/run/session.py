@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from assay.core.documents import Document
-from assay.core.errors import Fault, StoreError
+from assay.core.errors import DataError, Fault, StoreError
 from assay.core.interrupts import Interrupted, defer_signals, received_signal
 from assay.core.packages import RequiredPackage
 from assay.core.protocols import Model, ReportsExecution
@@ -194,18 +194,27 @@ class PreparedBatch:
 
 
 def prepare_batch(session: Session, setup: Setup, batch: Batch, is_first: bool = False) -> PreparedBatch:
-    """Builds the requests of a batch and plans which of them to execute; the first batch is also checked."""
+    """Builds the requests of a batch and plans which of them to execute; the first batch is also checked.
+
+    Faults in the data of several tasks are one error.
+    """
 
     def step(name: str, detail: str = "") -> AbstractContextManager[None]:
         # One batch of several is announced as a whole.
         return nullcontext() if batch.title else session.stage(name, detail)
 
-    built = []
+    built, errors = [], []
     with session.stage("lap", batch.title) if batch.title else nullcontext():
         for index, documents in batch.documents.items():
             task = setup.tasks[index]
-            with step("pose", task.card.name):
-                built.append(build_documents(task, documents(), session.spec, setup.model.fingerprint.digest))
+            try:
+                with step("pose", task.card.name):
+                    built.append(build_documents(task, documents(), session.spec, setup.model.fingerprint.digest))
+            except DataError as error:
+                errors.append(error)
+        if errors:
+            faults = dict.fromkeys(fault for error in errors for fault in error.faults)
+            raise DataError(*faults) if len(errors) > 1 else errors[0]
         if is_first:
             check_golds(built, session.spec)
             check_scorers(built, setup.scorers)

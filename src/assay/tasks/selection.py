@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, UnknownName, UserError
 from assay.core.protocols import Task
 from assay.core.score_terms import GroupScore
 from assay.core.specs import GroupSpec, TaskOptions, VariationAxes
 from assay.tasks.catalog import Catalog
+from assay.tasks.clashes import clash_errors
 from assay.tasks.file_tasks import FileSettings, FileTasks, file_tasks
 from assay.tasks.lm_eval.file.card import card_of
 from assay.tasks.lm_eval.file.python_code import CodeLoader, Consent, Shim, refusals
@@ -33,13 +34,23 @@ from assay.tasks.profiles.expand import (
 )
 from assay.tasks.profiles.parse import Profile, find_profile
 from assay.tasks.score_parts import TasksBelow, group_scores
-from assay.tasks.task_tree import ErrorNode, FileNode, GroupNode, Node, ReadyNode, TaskFinder, Wanted, Wording, walk
+from assay.tasks.task_tree import (
+    ErrorNode,
+    FileNode,
+    GroupNode,
+    Leaf,
+    Node,
+    ReadyNode,
+    TaskFinder,
+    Wanted,
+    Wording,
+    walk,
+)
 from assay.tasks.text_tasks import TextTask
 from assay.tasks.unknown_names import UnknownWording, unknown_wording
 
 __all__ = ["Selection", "Wanted", "select_tasks"]
 
-_Leaf = Union[FileNode, ReadyNode]
 # A member of a group: its name without levels, and the levels after it (`#seed=3`).
 _MemberName = tuple[str, str]
 
@@ -81,12 +92,13 @@ def select_tasks(
     """
     profile = _profile(options.like, names)
     finder = TaskFinder(catalog, options)
-    nodes = walk([node for item in wanted for node in finder.find(item)])
+    roots = [node for item in wanted for node in finder.find(item)]
+    nodes = walk(roots)
     settings = FileSettings(
         options, names, code or CodeLoader(Consent(), Shim()), profile, _named_profiles(nodes, names)
     )
     built = _build(nodes, settings)
-    _raise_errors(nodes, built, catalog.include_path)
+    _raise_errors(roots, built, catalog.include_path)
     tasks = {task.card.name: task for found in reversed(built.files.values()) for task in found.tasks}
     ordered = dict.fromkeys(task.card.name for found in built.files.values() for task in found.tasks)
     if not tasks:
@@ -101,6 +113,23 @@ def select_tasks(
         notices += profile_notices(followed.profile, bool(followed.entries), followed.caveats)
     chosen = tuple(tasks[name] for name in ordered)
     return Selection(chosen, built.groups, combined, (*notices, *own), tuple(settings.named.values()))
+
+
+def select_one_by_one(
+    wanted: Sequence[str], catalog: Catalog, options: TaskOptions, names: KnownNames, code: CodeLoader
+) -> Iterator[tuple[str, tuple[Task, ...] | UserError]]:
+    """The tasks of each name, or its faults: a faulty one does not stop the others. Arguments as in `select_tasks`."""
+    finder = TaskFinder(catalog, options)
+    settings = FileSettings(options, names, code, _profile(options.like, names))
+    for name in wanted:
+        roots = finder.find(name)
+        built = _build(walk(roots), settings)
+        try:
+            _raise_errors(roots, built, catalog.include_path)
+        except UserError as error:
+            yield name, error
+        else:
+            yield name, tuple(task for found in built.files.values() for task in found.tasks)
 
 
 def _profile(like: str | None, names: KnownNames) -> Profile | None:
@@ -144,14 +173,14 @@ class _Built:
         errors: faults of groups.
     """
 
-    files: dict[_Leaf, FileTasks]
+    files: dict[Leaf, FileTasks]
     groups: tuple[GroupSpec, ...]
     followed: Mapping[str, _Followed]
     errors: Sequence[UserError] = ()
 
 
 def _build(nodes: Sequence[Node], settings: FileSettings) -> _Built:
-    files: dict[_Leaf, FileTasks] = {}
+    files: dict[Leaf, FileTasks] = {}
     specs: dict[str, GroupSpec] = {}
     members: dict[Node, list[_MemberName]] = {}
     by_key: dict[tuple[str, str | None, str], list[_MemberName]] = {}
@@ -199,7 +228,7 @@ def _caveats(found: FileTasks, profile: Profile) -> Iterator[Caveat]:
         yield from (Caveat(PYTHON_TASK, task.card.name) for task in fixed)
 
 
-def _tasks_of(node: _Leaf, settings: FileSettings) -> FileTasks:
+def _tasks_of(node: Leaf, settings: FileSettings) -> FileTasks:
     if isinstance(node, FileNode):
         merged = node.file.changed(node.overrides.data, node.overrides.places)
         found = file_tasks(merged, node.wording, settings)
@@ -234,10 +263,10 @@ def _check_fixed(task: Task, wording: Wording, settings: FileSettings) -> None:
 # Errors
 
 
-def _raise_errors(nodes: Sequence[Node], built: _Built, include_path: Sequence[Path]) -> None:
+def _raise_errors(roots: Sequence[Node], built: _Built, include_path: Sequence[Path]) -> None:
     """Raises every fault of the selection, each once."""
-    errors = _once_per_wording([error for node in nodes for error in _errors_of(node, built.files)])
-    errors += [*_task_clashes(built.files), *_group_clashes(nodes), *built.errors]
+    errors = _once_per_wording([error for node in walk(roots) for error in _errors_of(node, built.files)])
+    errors += [*clash_errors(roots, built.files), *built.errors]
     faults = dict.fromkeys(fault for error in errors for fault in error.faults)
     unknown = {fault for error in errors if isinstance(error, UnknownName) for fault in error.faults}
     refused = refusals([item for found in built.files.values() for item in found.refused], include_path)
@@ -256,53 +285,10 @@ def _once_per_wording(errors: Sequence[UserError]) -> list[UserError]:
     return list(known.values())
 
 
-def _errors_of(node: Node, built: Mapping[_Leaf, FileTasks]) -> Sequence[UserError]:
+def _errors_of(node: Node, built: Mapping[Leaf, FileTasks]) -> Sequence[UserError]:
     if isinstance(node, ErrorNode):
         return (node.error,)
     return () if isinstance(node, GroupNode) else built[node].errors
-
-
-def _task_clashes(built: Mapping[_Leaf, FileTasks]) -> Iterator[UserError]:
-    """Errors of names that refer to two different tasks, or to one task with different settings."""
-    known: dict[str, tuple[Task, Mapping[str, Any]]] = {}
-    for node, found in built.items():
-        overrides = node.overrides.data if isinstance(node, FileNode) else {}
-        for task in found.tasks:
-            first, earlier = known.setdefault(task.card.name, (task, overrides))
-            is_given = isinstance(node, ReadyNode) and node.is_given
-            is_same = Path(first.card.source).resolve() == Path(task.card.source).resolve()
-            if first is not task and (is_given or not is_same):
-                yield _two_of_a_name(first, task)
-                break
-            if earlier != overrides:
-                yield _two_settings("task", task.card.name, earlier, overrides, task.card.source)
-                break
-
-
-def _group_clashes(nodes: Sequence[Node]) -> Iterator[UserError]:
-    """Errors of groups that are requested with different settings."""
-    known: dict[tuple[str, str | None, str], GroupNode] = {}
-    for node in nodes:
-        if isinstance(node, GroupNode):
-            first = known.setdefault(node.key, node)
-            earlier, overrides = first.overrides.data, node.overrides.data
-            if earlier != overrides:
-                yield _two_settings("group", node.name, earlier, overrides, str(node.definition.file.path))
-
-
-def _two_of_a_name(known: Task, task: Task) -> UserError:
-    """The error for a second task with a known name: only one of the two would be evaluated."""
-    sources = " and ".join(dict.fromkeys((known.card.source, task.card.source)))
-    found = f'two different tasks are called "{task.card.name}" ({sources})'
-    return UserError(Fault("--tasks", found, "a name for each", "Rename one of them, or leave it out"))
-
-
-def _two_settings(
-    noun: str, name: str, first: Mapping[str, Any], second: Mapping[str, Any], where: str
-) -> TaskFileError:
-    keys = sorted(key for key in {*first, *second} if first.get(key) != second.get(key))
-    found = f'the {noun} "{name}" is requested twice with different settings: {", ".join(keys)}'
-    return TaskFileError(Fault(where, found, "the same settings each time"))
 
 
 # Groups

@@ -123,7 +123,8 @@ class ErrorNode:
     error: UserError
 
 
-Node = Union[FileNode, ReadyNode, GroupNode, ErrorNode]
+Leaf = Union[FileNode, ReadyNode]
+Node = Union[Leaf, GroupNode, ErrorNode]
 
 
 def walk(nodes: Sequence[Node]) -> list[Node]:

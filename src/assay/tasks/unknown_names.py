@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from assay.core.errors import Fault, UnknownName, UserError, did_you_mean, unknown_name
+from assay.core.errors import Fault, UnknownName, UserError, closest, did_you_mean, unknown_name
 from assay.tasks.catalog import Catalog
 from assay.tasks.lm_eval_package import INSTALL, PACKAGE, PREFIX, names_code, package_catalog, package_tasks
 from assay.tasks.profiles.parse import profile_names
@@ -66,6 +66,26 @@ def unknown_package_task(name: str, near_names: Sequence[str]) -> UnknownName:
     near = did_you_mean(name, [PREFIX + other for other in near_names])
     found = f'the installed lm-eval has no task "{name.removeprefix(PREFIX)}"{near}'
     return UnknownName(Fault(f"{_WHERE} {name}", found, next=f"See: assay ls tasks {PREFIX}"))
+
+
+def search_advice(words: Sequence[str], catalog: Catalog) -> str:
+    """What to do when a search finds no task: names of other kinds, near names, and what lm-eval has."""
+    lowered = [word.lower() for word in words]
+    others = [entry for entry in catalog.entries.values() if all(word in entry.name.lower() for word in lowered)]
+    kinds = dict.fromkeys(f"{entry.kind}s" for entry in others if entry.kind in ("group", "tag"))
+    found = [f"See: assay ls {kind} {shlex.join(words)}" for kind in kinds]
+    if not found:
+        near = dict.fromkeys(name for word in words for name in closest(word, catalog.entries))
+        found = [f"Similar names: {', '.join(near)}"] if near else []
+    folder = package_tasks()
+    if folder is None:
+        found.append(f"For lm-eval's own tasks: {INSTALL}, then: assay ls tasks {PREFIX} {shlex.join(words)}")
+    elif not _is_known(folder, catalog.include_path):
+        theirs = package_catalog(catalog.cache_folder, words[0]).entries
+        count = sum(all(word in name.lower() for word in lowered) for name in theirs)
+        if count:
+            found.append(f"The installed lm-eval has {count:,}: assay ls tasks {PREFIX} {shlex.join(words)}")
+    return ". ".join(found) or "See: assay ls tasks"
 
 
 class UnknownWording(UserError):

@@ -24,6 +24,7 @@ from assay.data.sources import (
     CustomDatasetSource,
     HubSource,
     Source,
+    check_splits,
     official_rows,
     open_source,
     origin_of,
@@ -45,7 +46,7 @@ from assay.tasks.lm_eval.build.training_examples import head_example, language_m
 from assay.tasks.lm_eval.file.card import card_of
 from assay.tasks.lm_eval.file.definition import TaskDefinition, plain_config
 from assay.tasks.lm_eval.file.value_checks import listed_choices
-from assay.tasks.lm_eval.file.yaml_reader import CARD
+from assay.tasks.lm_eval.file.yaml_reader import CARD, KeyPath
 from assay.tasks.text_tasks import KIND
 
 Row = Mapping[str, Any]
@@ -274,12 +275,23 @@ class LmEvalTask:
         return open_with_copies(definition.source, Path(self.options.data), sees_code or self._is_like_lm_eval)
 
     def open_data(self) -> None:
-        """See `ReadsDataset`. A dataset of the Hub is loaded only if the network is off."""
-        if self.definition.custom_dataset is None and isinstance(self._source, HubSource):
-            from assay.data.load_faults import offline_variable
+        """See `ReadsDataset`. A dataset of the Hub is loaded from its cache if there is no network, else not at all."""
+        if self.definition.custom_dataset is not None:
+            return
+        if isinstance(self._source, HubSource) and self._source.is_fetched:
+            from assay.data.load_faults import why_offline
 
-            if offline_variable():
-                self._source.splits()
+            if not why_offline():
+                return
+        check_splits(self._source, self.splits_read())
+
+    def splits_read(self) -> dict[str, str]:
+        """The splits that an evaluation reads: split → the key that names it, for errors."""
+        definition = self.definition
+        key = "test_split" if definition.test_split else "validation_split"
+        pool = self._pool_split if self.num_fewshot else None
+        named = [(definition.evaluated_split, (key,)), *([pool] if pool is not None else [])]
+        return {split: definition.file.where(*keys) for split, keys in reversed(named)}
 
     def data_read(self) -> DataRead:
         """See `ReadsDataset`."""
@@ -382,31 +394,33 @@ class LmEvalTask:
         with seeded(self.options.python_seed, self.options.numpy_seed):
             return list(self._pool())
 
-    def _pool(self) -> Sequence[Row]:
-        """Rows that examples are drawn from; the order of preference is lm-eval's."""
+    @property
+    def _pool_split(self) -> tuple[str, KeyPath] | None:
+        """The split that examples are drawn from, and the key that names it; the order of preference is lm-eval's."""
         definition = self.definition
         if definition.fewshot.split is not None:
             inner = ("fewshot_config", "split")
-            place = inner if inner in definition.file.places else ("fewshot_split",)
-            return self._rows(definition.fewshot.split, definition.fewshot.process, *place)
-        samples = definition.fewshot.samples
-        if callable(samples):
-            return list(called(samples, definition.file.where("fewshot_config", "samples"))())
-        if samples is not None:
-            return samples
-        for key in ("training_split", "validation_split", "test_split"):
-            split = getattr(definition, key)
-            if split is not None:
-                return self._rows(split, definition.process, key)
-        return []
+            return definition.fewshot.split, inner if inner in definition.file.places else ("fewshot_split",)
+        if definition.fewshot.samples is not None:
+            return None
+        keys = ("training_split", "validation_split", "test_split")
+        named = [(split, (key,)) for key in keys if (split := getattr(definition, key)) is not None]
+        return named[0] if named else None
+
+    def _pool(self) -> Sequence[Row]:
+        """Rows that examples are drawn from."""
+        fewshot, found = self.definition.fewshot, self._pool_split
+        if found is not None:
+            split, keys = found
+            return self._rows(split, self.definition.process if fewshot.split is None else fewshot.process, *keys)
+        if callable(fewshot.samples):
+            return list(called(fewshot.samples, self.definition.file.where("fewshot_config", "samples"))())
+        return fewshot.samples or []
 
     def _pool_origin(self) -> str:
-        """Origin of the pool's rows, in the same order of preference."""
-        definition = self.definition
-        if definition.fewshot.split is None and definition.fewshot.samples is not None:
-            return "fewshot_config.samples"
-        splits = (definition.training_split, definition.validation_split, definition.test_split)
-        return f"split {definition.fewshot.split or next((split for split in splits if split), None)}"
+        """Origin of the pool's rows."""
+        found = self._pool_split
+        return "fewshot_config.samples" if found is None else f"split {found[0]}"
 
     def _sampler(self, pool: list[Row]) -> CheckedSampler:
         # lm-eval excludes a document from its own examples if the two splits have the same name, and None
