@@ -28,14 +28,18 @@ def family_names() -> list[str]:
 
 
 def tasks_of(family: str) -> list[Task]:
+    """Every task that the files of a family define, except those that read the user's own copy. No data is read."""
+    return [task for task in all_tasks_of(family) if not reads_own_copy(task)]
+
+
+def all_tasks_of(family: str) -> list[Task]:
     """Every task that the files of a family define. No data is read."""
     entries = open_catalog(()).entries.values()
     names = [entry.name for entry in entries if entry.kind == "task" and _is_in(entry.path, family)]
-    tasks = select_for_run(make_spec("none", names), names).tasks if names else ()
-    return [task for task in tasks if not _needs_own_files(task)]
+    return list(select_for_run(make_spec("none", names), names).tasks) if names else []
 
 
-def _needs_own_files(task: Task) -> bool:
+def reads_own_copy(task: Task) -> bool:
     """Whether users fetch the files of a dataset themselves, by a form: there is no id to serve them under."""
     config: Any = task.card.config
     is_local = config["dataset_path"] in FILE_BUILDERS
@@ -70,7 +74,9 @@ class MiniatureRows:
             if "/" in path:
                 self._add(path, config.get("dataset_name"), options)
             for address in _addresses(options):
-                self._add("/".join(address.split("/")[3:5]), None, {})
+                # Not every system allows a colon in a file's name.
+                file = Path(address.removeprefix("hf://datasets/"))
+                _copy_file(ROWS / str(file).replace(":", "_"), self.folder / file)
 
     def _add(self, dataset: str, config: str | None, options: Mapping[str, Any]) -> None:
         base, own = ROWS / dataset, self.folder / dataset
@@ -93,7 +99,12 @@ def _addresses(value: Any) -> Iterator[str]:
 def _copy(folder: Path, target: Path) -> None:
     if target.exists():
         return
-    target.mkdir(parents=True)
     for path in folder.iterdir():
-        text = path.read_text(encoding="utf-8").replace("_SUBJECT_", target.name).replace("_CONFIG_", target.name)
-        (target / path.name).write_text(text, encoding="utf-8")
+        _copy_file(path, target / path.name)
+
+
+def _copy_file(path: Path, target: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    name = target.parent.name
+    target.write_text(text.replace("_SUBJECT_", name).replace("_CONFIG_", name), encoding="utf-8")

@@ -22,6 +22,7 @@ from assay.core.requests import (
     Generation,
     Instance,
     Loglikelihood,
+    Rating,
     Request,
     RollingLoglikelihood,
     Sampling,
@@ -45,6 +46,8 @@ SAMPLE_REQUESTS: tuple[Request, ...] = (
     ChoiceSelection("", ("It snowed all night.", "Yes.")),
     SpanExtraction("What would not open?", "It snowed all night, and in the morning the gate would not open."),
     SpanExtraction("Who snowed?", "The river is wide.", may_lack=True),
+    Rating("The river is wide."),
+    Rating("The river is wide.", "It snowed all night."),
 )
 
 
@@ -150,6 +153,9 @@ def _check_output(request: Request, output: Output) -> None:
         assert isinstance(output, Text)
         assert output.text in request.context, f"{request} got {output.text!r}, which the context does not hold"
         assert output.text or request.may_lack, f"{request} got no answer, but there must be one"
+    elif isinstance(request, Rating):
+        assert isinstance(output, Text)
+        assert math.isfinite(float(output.text)), f"{request} got {output.text!r}; expected a number"
     elif isinstance(request, (Classification, ChoiceSelection)):
         _check_scores(output, request)
     else:

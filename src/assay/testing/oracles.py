@@ -13,7 +13,7 @@ from typing import Any
 
 from assay.core.documents import Document
 from assay.core.identity import request_digest
-from assay.core.requests import ChoiceSelection, Classification, Generation, Instance, Request, SpanExtraction
+from assay.core.requests import ChoiceSelection, Classification, Generation, Instance, Rating, Request, SpanExtraction
 from assay.core.responses import LabelScores, Logprob, Output, Text
 from assay.core.specs import Scoring
 from assay.scoring.document_scorer import DocumentScorer
@@ -107,7 +107,7 @@ def certain_answers(instance: Instance, text: str, is_right: bool) -> list[Outpu
 
 
 def _free_output(request: Request, text: str, is_right: bool) -> Output:
-    if isinstance(request, (Generation, SpanExtraction)):
+    if isinstance(request, (Generation, SpanExtraction, Rating)):
         stop = request.stop if isinstance(request, Generation) else ()
         return Text(cut_at_stop(text, stop), token_count=len(text.split()))
     if isinstance(request, (Classification, ChoiceSelection)):
