@@ -29,6 +29,7 @@ from parity.library import (
     library_tasks,
     outputs_of,
     print_library,
+    record_library,
     run_library,
 )
 from parity.library_data import prepare_data
@@ -63,6 +64,7 @@ def parser() -> argparse.ArgumentParser:
     library = commands.add_parser("library", help="compare the library's tasks with lm-eval's of the same name")
     _add_common(library, shots="own,3")
     library.add_argument("--first", action="store_true", help="one task of every file of the library")
+    library.add_argument("--record", type=Path, metavar="FILE", help="write the table as JSON, for docs/benchmarks.md")
     loading = commands.add_parser("loading", help="build lm-eval's whole tree with its code, without data")
     _add_python(loading)
     _add_output(loading)
@@ -215,6 +217,8 @@ def compare_with_library(requested: argparse.Namespace) -> bool:
             with nullcontext(None) if requested.no_hub else served_hub(requested.shared, folder) as hub:
                 run_library(jobs, outputs, lm_eval, hub)
         found = compare_library(pairs, jobs, outputs)
+    if requested.record is not None:
+        record_library(found, requested.record)
     print_library(found, Console() if sys.stdout.isatty() else Console(width=200), requested.all)
     return is_equal(found)
 

@@ -6,6 +6,7 @@ whether nothing differs where the card says so.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -200,6 +201,22 @@ def print_library(found: Sequence[Comparison], console: Console, every_task: boo
         f"{len(found)} tasks of the library are in lm-eval: {equal} equal, {stated} differ as stated, "
         f"{len(faults)} differ although the card says same, {others} could not be compared"
     )
+
+
+def record_library(found: Sequence[Comparison], path: Path) -> None:
+    """Writes the table as JSON, task by task; what differs as stated is in the cards."""
+    compared = {
+        item.pair.ours: {
+            "lm_eval": item.pair.theirs,
+            "documents": item.documents,
+            "prompts": item.prompts,
+            "scores": item.scores,
+            "remark": item.remark,
+        }
+        for item in found
+        if not item.pair.differs
+    }
+    path.write_text(json.dumps(compared, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _cut(text: str) -> str:

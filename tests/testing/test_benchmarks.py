@@ -97,6 +97,19 @@ def test_a_defect_of_a_choice_task_is_named(make: Make, check: str, changes: dic
     assert check in named(faults(make(CHOICE, ROWS, **changes), variants=False))
 
 
+def test_white_space_at_the_edge_of_a_field_is_the_documents_own(make: Make) -> None:
+    rows = [{**row, "options": [f"{option} " for option in row["options"]]} for row in ROWS]
+    assert "space" not in named(faults(make(CHOICE, rows)))
+
+
+def test_more_choices_than_letters_are_checked_in_styles_without_letters(make: Make) -> None:
+    words = [f"word{chr(97 + n // 10)}{chr(97 + n % 10)}" for n in range(30)]
+    rows = [{"q": f"Which is word {n}?", "options": words, "label": n} for n in range(4)]
+    checked = {report.name: report for report in check_benchmarks(make(CHOICE, rows))}
+    assert [str(finding) for report in checked.values() for finding in report.findings if finding.is_fault] == []
+    assert checked["made@cloze"].documents == 4 and "no labels for 30 choices" in checked["made@letters"].skipped
+
+
 def test_a_filter_that_finds_no_right_answer_is_a_fault(make: Make) -> None:
     wrong = {
         "name": "number",

@@ -34,7 +34,7 @@ def _check_contract(line: CommandLine) -> int:
         names,
         variants=not options.own_only,
         progress=_show_name if show else None,
-        **{**settings, "limit": options.rows},
+        **{**settings, "sample": options.rows},
     )
     show_checked_tasks(checked, options.format)
     return 2 if any(finding.is_fault for task in checked for finding in task.findings) else 0

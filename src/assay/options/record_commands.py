@@ -208,7 +208,11 @@ def _check() -> Command:
             takes=SWITCH,
         ),
         "rows": Option(
-            "documents per task (with --contract)", TASKS, "N", read=read_count("--rows", None), initial=200
+            "documents per task, a random sample (with --contract)",
+            TASKS,
+            "N",
+            read=read_count("--rows", None),
+            initial=200,
         ),
         "own_only": Option("leave out styles and classifier heads (with --contract)", TASKS, takes=SWITCH),
         "include_path": setting_options()["include_path"],
@@ -284,7 +288,13 @@ def _task() -> Command:
         ),
         "source": column("text to transform"),
         "target": column("text that is wanted"),
-        "rows": Option("documents for the contract check", TASKS, "N", read=read_count("--rows", None), initial=200),
+        "rows": Option(
+            "documents for the contract check, a random sample",
+            TASKS,
+            "N",
+            read=read_count("--rows", None),
+            initial=200,
+        ),
         "output_path": replace(
             OUTPUT_PATH, help="the task file, which ends in .yaml, or its folder", default="beside the data file"
         ),

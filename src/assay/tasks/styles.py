@@ -77,6 +77,11 @@ class Style:
         return not {"options", "choices"}.isdisjoint(undefined_names(self.prompt, ()))
 
     @property
+    def shows_labels(self) -> bool:
+        """Whether the labels of the choices are in the prompt, or are the answers."""
+        return "label" in self.prompt + self.answer
+
+    @property
     def names_parts(self) -> bool:
         """Whether the prompt shows the names of task and parts."""
         return not {"task", "parts", "are_classes"}.isdisjoint(undefined_names(self.prompt, ()))
@@ -356,16 +361,23 @@ def _answers(style: Style, fields: Mapping[str, Any], where: str) -> list[str]:
     ]
 
 
-def _names(question: MultipleChoice, style: Style, where: str) -> Sequence[str]:
-    """As many labels as there are choices."""
-    size = len(question.choices)
+def has_labels_for(question: MultipleChoice, style: Style) -> bool:
+    """Whether a style has a label for every choice of a question, or needs none."""
+    return not style.shows_labels or len(_labels(question, style)) >= len(question.choices)
+
+
+def _labels(question: MultipleChoice, style: Style) -> Sequence[str]:
     if style.labels == "own":
-        labels: Sequence[str] = question.labels
-        hint = "labels in the task's format"
-    else:
-        labels = _SEQUENCES[style.labels] if isinstance(style.labels, str) else style.labels
-        hint = "labels such as numbers"
-    if len(labels) < size:
+        return question.labels
+    return _SEQUENCES[style.labels] if isinstance(style.labels, str) else style.labels
+
+
+def _names(question: MultipleChoice, style: Style, where: str) -> Sequence[str]:
+    """As many labels as there are choices; empty ones for a style that does not show them."""
+    size, labels = len(question.choices), list(_labels(question, style))
+    if not has_labels_for(question, style):
         found = f"style {style.name} has {len(labels)} labels for a question of {size} choices"
+        is_own = style.labels == "own"
+        hint = "labels in the task's format" if is_own else f"labels such as numbers, as in {style.name}:numbers"
         raise DataError(Fault(where, found, hint))
-    return list(labels[:size])
+    return (labels + [""] * size)[:size]

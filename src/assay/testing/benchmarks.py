@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import AssayError, UserError
-from assay.core.formats import LabelledText, MultipleChoice, Question, SpanQuestion
+from assay.core.formats import LabelledText, MultipleChoice, Question, SpanQuestion, as_multiple_choice
 from assay.core.protocols import FewShotExample, HasFormat, ProvidesFewShotExamples, Task
 from assay.core.requests import HEAD_KINDS
 from assay.core.specs import RunSpec
@@ -22,6 +22,7 @@ from assay.run.build import has_invalid_gold, selected_documents
 from assay.run.resolve import known_names, open_catalog, resolve_tasks, with_metrics
 from assay.tasks.catalog import Catalog
 from assay.tasks.head_requests import as_head_task
+from assay.tasks.styles import STYLES, has_labels_for
 from assay.testing.answer_checks import AskedTask, check_answers
 from assay.testing.benchmark_values import CheckedTask, Finding, FindingList
 from assay.testing.prompt_checks import AskedDocument, check_prompts
@@ -149,6 +150,11 @@ class _Contract:
         states_format = bool(task.card.config.get("format"))
         for style in _styles_for(question):
             label = f"{task.card.name}@{style}"
+            choices = as_multiple_choice(question)
+            if choices is not None and not has_labels_for(choices, STYLES[style]):
+                reason = f"the style has no labels for {len(choices.choices)} choices"
+                checked[label] = CheckedTask(label, 0, frozenset(), (), reason)
+                continue
             try:
                 # A file may define several tasks.
                 found = [item for item in self.select(f"{name}@{style}") if item.card.name == label]

@@ -160,7 +160,7 @@ def check_new_task(made: NewTask, rows: int | None = 200) -> NewTask:
         made: the task.
         rows: number of documents; None for all.
     """
-    found = check_benchmarks([str(made.path)], limit=rows)
+    found = check_benchmarks([str(made.path)], sample=rows)
     return NewTask(made.path, made.name, made.table, made.guess, made.remarks, tuple(found))
 
 

@@ -48,14 +48,32 @@ class AskedDocument:
     examples: Sequence[FewShotExample] = ()
 
     @cached_property
+    def own_texts(self) -> Sequence[str]:
+        """Every text of the document and its examples."""
+        return list(_texts([self.document.fields, *(example.fields for example in self.examples)]))
+
+    @cached_property
     def own_text(self) -> str:
-        """All text of the document and its examples."""
-        fields = [self.document.fields, *(example.fields for example in self.examples)]
-        return "\n".join(_texts(fields))
+        """All of them as one."""
+        return "\n".join(self.own_texts)
 
     def is_own(self, text: str) -> bool:
         """Whether a text occurs in the document or in an example."""
         return text in self.own_text
+
+    @cached_property
+    def edges(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Texts of the document and its examples that begin, and that end, with white space."""
+        texts = dict.fromkeys(self.own_texts)
+        return [own for own in texts if own != own.lstrip()], [own for own in texts if own != own.rstrip()]
+
+    def has_edge(self, text: str, start: int, end: int) -> bool:
+        """Whether white space in a text is, in part, that at the beginning or at the end of a field."""
+        leading, trailing = self.edges
+        places = range(start, end + 1)
+        return any(text.endswith(own, 0, place) for own in trailing for place in places) or any(
+            text.startswith(own, place) for own in leading for place in places
+        )
 
 
 def check_prompts(asked: Sequence[AskedDocument], config: Mapping[str, Any], findings: FindingList) -> None:
@@ -130,18 +148,24 @@ def _space_fault(item: AskedDocument) -> str:
         if not isinstance(request, (Loglikelihood, Generation)):
             continue
         prompt, text = prompt_text(request), _asked_text(request)
-        if prompt != prompt.rstrip(" \t") and not item.is_own(prompt[-_AROUND:]):
+        if _is_odd(item, prompt, len(prompt.rstrip(" \t")), len(prompt)):
             return f"the prompt ends with white space: {prompt[-_QUOTED:]!r}"
-        if text != text.rstrip() and isinstance(request, Loglikelihood) and not item.is_own(text[-_AROUND:]):
+        if isinstance(request, Loglikelihood) and _is_odd(item, text, len(text.rstrip()), len(text)):
             return f"the scored text ends with white space: {request.continuation[-_QUOTED:]!r}"
-        if prompt != prompt.lstrip() and not item.is_own(prompt[:_AROUND]):
+        if _is_odd(item, prompt, 0, len(prompt) - len(prompt.lstrip())):
             return f"the prompt begins with white space: {prompt[:_QUOTED]!r}"
         for odd in _ODD_SPACE.finditer(text):
-            before, after = max(odd.start() - _AROUND, 0), odd.end() + _AROUND
-            # White space at the end or at the beginning of a field is the document's own, if nothing is added to it.
-            if not item.is_own(text[before : odd.end()]) and not item.is_own(text[odd.start() : after]):
-                return f"doubled white space: {text[before:after]!r}"
+            if _is_odd(item, text, *odd.span()):
+                return f"doubled white space: {text[max(odd.start() - _AROUND, 0) : odd.end() + _AROUND]!r}"
     return ""
+
+
+def _is_odd(item: AskedDocument, text: str, start: int, end: int) -> bool:
+    """Whether white space in a text comes from neither the document nor its examples."""
+    if start == end:
+        return False
+    before, after = text[max(start - _AROUND, 0) : end], text[start : end + _AROUND]
+    return not (item.is_own(before) or item.is_own(after) or item.has_edge(text, start, end))
 
 
 def _equal_requests(item: AskedDocument) -> str:
