@@ -26,14 +26,16 @@ _ANY = "_any"
 # Id in the library → the id under which the shared hub has the same rows.
 HELD_AS = {
     "lighteval/hendrycks_ethics": "EleutherAI/hendrycks_ethics",
-    "lighteval/GPT3_unscramble": "EleutherAI/unscramble",
+    "lighteval/mutual_harness": "EleutherAI/mutual",
     "lighteval/siqa": "allenai/social_i_qa",
     "rajpurkar/squad_v2": "lighteval/squad_v2",
 }
 
 
+# The same, where a split of the one is a configuration of the other.
+SPLITS_HELD_AS = {"lighteval/GPT3_unscramble": "EleutherAI/unscramble"}
 # Id in the library → the id in lm-eval, where the shared hub has neither.
-_THEIRS = {"lighteval/logiqa_harness": "EleutherAI/logiqa"}
+_THEIRS = {"lucasmccabe/logiqa": "EleutherAI/logiqa"}
 
 
 def prepare_data(tasks: Sequence[Task], shared: Path, folder: Path) -> tuple[Path, Path]:
@@ -49,6 +51,9 @@ def prepare_data(tasks: Sequence[Task], shared: Path, folder: Path) -> tuple[Pat
         if "/" not in path:
             continue
         config = task.card.config.get("dataset_name")
+        if path in SPLITS_HELD_AS and (held / SPLITS_HELD_AS[path]).is_dir():
+            _link_splits(held / SPLITS_HELD_AS[path], data / path / (config or DEFAULT))
+            continue
         source = held / HELD_AS.get(path, path)
         if (
             source.is_dir()
@@ -72,6 +77,16 @@ def _link(source: Path, target: Path) -> None:
     if not target.exists() and not target.is_symlink():
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(source.resolve(), target_is_directory=True)
+
+
+def _link_splits(source: Path, target: Path) -> None:
+    """The only file of each configuration as a split of its name."""
+    target.mkdir(parents=True, exist_ok=True)
+    for folder in [path for path in source.iterdir() if path.is_dir()]:
+        (file,) = folder.iterdir()
+        link = target / f"{folder.name}{''.join(file.suffixes)}"
+        if not link.is_symlink():
+            link.symlink_to(file.resolve())
 
 
 def _link_config(source: Path, target: Path, config: str | None, options: Mapping[str, Any]) -> None:

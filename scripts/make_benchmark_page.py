@@ -1,11 +1,13 @@
-"""Write docs/benchmarks.md: every benchmark of the library, with a table for each family.
+"""Write docs/benchmarks.md: every benchmark of the library, with a table for each family, and what was checked.
 
-Takes the cards of the library's task files; gives the page. A test checks that it is current.
+Takes the cards of the library's task files, and the records of `scripts/check_library.py` and `python -m parity library
+--record`; gives the page. A test checks that it is current.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,10 @@ from assay.core.plural import plural
 from assay.tasks.cards import cards
 from assay.tasks.catalog import Catalog
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "benchmarks.md"
+CONTRACT = DOCS / "studies" / "library_contract.json"
+PARITY = DOCS / "studies" / "library_parity.json"
 FAMILIES = {
     "commonsense": "Common sense",
     "glue": "GLUE",
@@ -37,6 +42,19 @@ evaluated. *lm-eval* says whether prompt and metric are those of lm-eval 0.4.13'
 """
 HEADINGS = ("Name", "Benchmark", "Metric", "Chance", "Shots", "Rows", "Licence", "lm-eval")
 
+CHECKS = """\
+## What was checked
+
+Every task meets [the contract](library.md#the-contract) on miniature rows, in every style and for every kind of
+classifier head that its format allows (`pytest tests/library`). This table has what was checked on the benchmarks' own
+rows: the contract, by `python scripts/check_library.py DATA`, on {rows} random documents of each task; and prompts and
+scores beside lm-eval 0.4.13's task of the same definition, document by document, by `python -m parity library`.
+*Allowed* names the checks that a benchmark does not meet on purpose, and *few* those that at most 2 % of the documents
+miss; `assay check TASK --contract --data DIR` gives the reasons.
+
+"""
+CHECK_HEADINGS = ("Name", "Tasks", "Documents", "Styles", "Heads", "Faults", "Allowed", "Few", "Beside lm-eval")
+
 Facts = Mapping[str, Any]
 
 
@@ -52,6 +70,7 @@ def page() -> str:
     names = sorted(families, key=lambda name: (name == "demo", name))
     parts = [INTRO.format(count=plural(count, "task"), families=plural(len(names), "family", "families"))]
     parts += ["".join(_family(name, sorted(families[name]), catalog)) for name in names]
+    parts.append("".join(_checks([member for name in names for member in sorted(families[name])], catalog)))
     return "\n".join(parts)
 
 
@@ -100,6 +119,47 @@ def _lm_eval(facts: Facts) -> str:
         return "–"
     name = "" if theirs["task"] == facts["name"] else f" (`{theirs['task']}`)"
     return f"same{name}" if theirs["same"] else f"differs{name}: {theirs['differs']}"
+
+
+def _checks(members: Sequence[str], catalog: Catalog) -> Iterator[str]:
+    """What was checked on real rows: a line for each benchmark with some."""
+    contract, parity = (json.loads(path.read_text(encoding="utf-8")) for path in (CONTRACT, PARITY))
+    wholes = {entry.whole for entry in catalog.entries.values()}
+    yield CHECKS.format(rows=contract["rows"]) + _line(CHECK_HEADINGS) + _line(["---"] * len(CHECK_HEADINGS))
+    for facts in cards(members, catalog):
+        if facts["kind"] == "task" or facts["name"] in wholes:
+            names = [task["name"] for task in facts.get("tasks", ())] or [facts["name"]]
+            found = [contract["tasks"][name] for name in names if name in contract["tasks"]]
+            compared = [parity[name] for name in names if name in parity]
+            if found or any(item["prompts"] == "equal" for item in compared):
+                yield _line((f"`{facts['name']}`", *_checked(found, len(names)), _compared(compared)))
+
+
+def _checked(found: Sequence[Facts], total: int) -> list[str]:
+    """The cells of the contract."""
+    if not found:
+        return [f"0 of {total}", *["–"] * (len(CHECK_HEADINGS) - 3)]
+    unions = {key: sorted({name for item in found for name in item[key]}) for key in ("heads", "allowed", "remarks")}
+    return [
+        f"{len(found)}" if len(found) == total else f"{len(found)} of {total}",
+        f"{sum(item['documents'] for item in found):,}",
+        f"{max(len(item['styles']) for item in found)}",
+        ", ".join(unions["heads"]) or "–",
+        f"{sum(len(item['faults']) for item in found)}",
+        ", ".join(unions["allowed"]) or "–",
+        ", ".join(unions["remarks"]) or "–",
+    ]
+
+
+def _compared(compared: Sequence[Facts]) -> str:
+    """The comparison with lm-eval; why, where there was none."""
+    if not compared:
+        return "–"
+    equal = [item for item in compared if item["prompts"] == item["scores"] == "equal"]
+    documents = sum(item["documents"] for item in equal)
+    said = [f"equal: {plural(len(equal), 'task')}, {plural(documents, 'document')}"] if equal else []
+    others = dict.fromkeys(item["remark"] or "not compared" for item in compared if item not in equal)
+    return "; ".join([*said, *others])
 
 
 def _line(cells: Any) -> str:
