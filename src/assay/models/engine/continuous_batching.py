@@ -247,9 +247,8 @@ class _SlotTable:
         ids = torch.tensor([sequence.generated[-1] for sequence in sequences], device=device)
         longest = max(sequence.position for sequence in sequences) + 1 - self._cache.prefix
         self._cache.reserve(longest)
-        entry = DecodeStep(
-            self._cache, positions, longest, torch.promote_types(reader.network.module.dtype, torch.float32)
-        )
+        dtype = torch.promote_types(reader.network.module.dtype, torch.float32)
+        entry = DecodeStep(self._cache, positions, self._cache.width(longest), dtype)
         with attention.answering_attention(entry):
             states = reader.forward(ids, positions, torch.arange(len(sequences), device=device))
         if entry.calls != reader.layers:

@@ -60,11 +60,16 @@ class SlotCache:
         for call in range(len(self.keys)):
             self._widen(call, count)
 
+    def width(self, longest: int) -> int:
+        """How many of a slot's tokens a step attends to, if `longest` of them are the most that a row has."""
+        return self.keys[0].shape[2] if _is_packed(self.keys[0]) else longest
+
     def _widen(self, call: int, count: int) -> None:
         capacity = self.keys[call].shape[2]
         if count <= capacity:
             return
-        wanted = min(max(count + SPARE, capacity + capacity // 2), max(self.room, count))
+        more = 0 if _is_packed(self.keys[call]) else capacity // 2
+        wanted = min(max(count + SPARE, capacity + more), max(self.room, count))
         for stores in (self.keys, self.values):
             store = stores[call]
             # Zeros, because unwritten entries must not be NaN: 0 × NaN is NaN.
@@ -79,6 +84,14 @@ class SlotCache:
                 store[target, :, :length] = store[source, :, :length]
 
 
+def _is_packed(store: Tensor) -> bool:
+    """Whether a step attends to the whole cache, masked, and the cache therefore grows in small steps.
+
+    On a CPU, PyTorch multiplies a slice of a tensor of 16-bit numbers several times slower than the whole.
+    """
+    return store.device.type == "cpu" and store.element_size() < 4
+
+
 def _empty(like: Tensor, slots: int) -> Tensor:
     return like.new_empty(slots, like.shape[0], 0, like.shape[-1])
 
@@ -90,7 +103,7 @@ class DecodeStep:
     Attributes:
         cache: KV cache of the slots.
         positions: the position of each row's new token.
-        longest: maximum number of own tokens of a row, the new one included.
+        width: number of own tokens to attend to, at least those of the longest row, the new one included.
         dtype: data type of the biases.
         biases: additive masks by mask; None is the key for plain causal attention.
         masks: masks in use, so that their ids stay unique.
@@ -99,7 +112,7 @@ class DecodeStep:
 
     cache: SlotCache
     positions: Tensor
-    longest: int
+    width: int
     dtype: torch.dtype
     biases: dict[int | None, Tensor] = field(default_factory=dict)
     masks: list[Tensor] = field(default_factory=list)
@@ -118,7 +131,7 @@ class DecodeStep:
         rows = torch.arange(count, device=self.positions.device)
         cache.keys[call][rows, :, self.positions - cache.prefix] = inputs.key[0].transpose(0, 1)
         cache.values[call][rows, :, self.positions - cache.prefix] = inputs.value[0].transpose(0, 1)
-        keys, values = cache.keys[call][:count, :, : self.longest], cache.values[call][:count, :, : self.longest]
+        keys, values = cache.keys[call][:count, :, : self.width], cache.values[call][:count, :, : self.width]
         heads = keys.shape[1]
         query = inputs.query[0].transpose(0, 1).reshape(count, heads, -1, inputs.query.shape[-1])
         own = query @ keys.transpose(-1, -2)
@@ -128,7 +141,7 @@ class DecodeStep:
             prefix = by_head @ cache.path.keys[call][:, : cache.prefix].transpose(-1, -2)
             shared = prefix.view(heads, count, -1, cache.prefix).transpose(0, 1)
         shares = self._shares(inputs, own if shared is None else torch.cat([shared, own], dim=-1)).to(values.dtype)
-        output = shares[..., cache.prefix : cache.prefix + self.longest] @ values
+        output = shares[..., cache.prefix : cache.prefix + self.width] @ values
         if cache.prefix:
             by_head = shares[..., : cache.prefix].transpose(0, 1).reshape(heads, -1, cache.prefix)
             seen = by_head @ cache.path.values[call][:, : cache.prefix]
@@ -160,4 +173,4 @@ class DecodeStep:
     def _key_positions(self) -> Tensor:
         import torch
 
-        return torch.arange(self.cache.prefix + self.longest, device=self.positions.device)
+        return torch.arange(self.cache.prefix + self.width, device=self.positions.device)
