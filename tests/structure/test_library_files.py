@@ -78,6 +78,24 @@ def test_every_card_has_what_listings_and_reports_need(name: str) -> None:
         assert len(description) <= MOST_DESCRIPTION and description.endswith((".", "?", "!"))
 
 
+@pytest.mark.parametrize("name", [name for name in DEFINING if not name.startswith("demo/")])
+def test_every_benchmark_has_a_title_a_version_and_known_faults(name: str) -> None:
+    for file in files_of(DEFINING[name]):
+        assert {"title", "traps"} - file.data["card"].keys() == set(), name
+        is_inner = "group" in file.data and "configurations" in read_task_file(DEFINING[name]).data
+        assert is_inner or (file.data.get("metadata") or {}).get("version") is not None, name
+
+
+@pytest.mark.parametrize("name", DEFINING)
+def test_the_same_task_of_lm_eval_has_the_same_name(name: str) -> None:
+    # A family may name its counterpart once. So a file that includes another cannot take its facts by accident.
+    names = {file.data.get("group", file.data.get("task")): file for file in files_of(DEFINING[name])}
+    for own, file in names.items():
+        theirs = file.data["card"].get("lm_eval") or {}
+        is_named = own == theirs.get("task") or (len(names) > 1 and own.startswith(str(theirs.get("task"))))
+        assert is_named or not theirs.get("same"), own
+
+
 @pytest.mark.parametrize("name", DEFINING)
 def test_languages_are_codes(name: str) -> None:
     for file in tasks_of(DEFINING[name]):

@@ -123,7 +123,11 @@ def closest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` (did you mean "regex"?)`, or an empty string when no known name is close."""
-    near = closest(name, known)
+    return suggestion(closest(name, known))
+
+
+def suggestion(near: Sequence[str]) -> str:
+    """` (did you mean "regex"?)` for some names; empty for none."""
     if not near:
         return ""
     return " (did you mean " + " or ".join(f'"{candidate}"' for candidate in near) + "?)"

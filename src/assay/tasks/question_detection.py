@@ -101,6 +101,12 @@ def has_fixed_question(template: str) -> bool:
     return bool(context.strip()) and "{" not in question
 
 
+def asks_for_class(template: str, choices: Sequence[str]) -> bool:
+    """Whether a prompt's template asks, between "Question:" and "Answer:", for one of these classes by its text."""
+    body, is_closed = _without_tail(template)
+    return is_closed and has_question_prefix(body) and not _labels(choices)
+
+
 def has_question_prefix(prompt: str) -> bool:
     """Whether a prompt, or its template, has "Question:" before its question."""
     return _HEAD.match(prompt) is not None or _INNER_HEAD.search(prompt) is not None

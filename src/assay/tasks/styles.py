@@ -54,6 +54,7 @@ class Style:
         example_delimiter: text after an example; None for the task's own.
         limit: maximum tokens of an example, or of the question with its longest answer (`Demonstrated`); None for none.
         metrics: metrics to report first, before the task's own.
+        is_bare: whether a text to classify is shown without the question of the task's own prompt.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Style:
     example_delimiter: str | None = None
     limit: int | None = None
     metrics: tuple[str, ...] = ()
+    is_bare: bool = False
 
     @property
     def shows_options(self) -> bool:
@@ -138,6 +140,7 @@ STYLES: dict[str, Style] = {
         example_delimiter="\n\n\n",
         limit=256,
         metrics=("acc_tokens", "acc"),
+        is_bare=True,
     ),
     "t5": Style(
         "t5",

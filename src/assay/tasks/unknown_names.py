@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from assay.core.errors import Fault, UnknownName, UserError, closest, did_you_mean, unknown_name
+from assay.core.errors import Fault, UnknownName, UserError, closest, did_you_mean, suggestion, unknown_name
 from assay.tasks.catalog import Catalog
 from assay.tasks.lm_eval_package import INSTALL, PACKAGE, PREFIX, names_code, package_catalog, package_tasks
 from assay.tasks.profiles.parse import profile_names
@@ -32,6 +32,20 @@ _LETTERS = ("A", "B", "C", "D", "E")
 # Usual locations of a clone of lm-eval.
 _CLONES = ("lm-evaluation-harness/lm_eval/tasks", "lm_eval/tasks")
 _HEADER_CHARACTERS = 1_000_000
+# Benchmarks that are scored by running the code that a model writes.
+_RUN_CODE = ("humaneval", "mbpp", "livecodebench", "bigcodebench")
+# Usual names of benchmarks → their names in the library.
+_OTHER_NAMES = {
+    "csqa": "commonsense_qa",
+    "natural_questions": "nq_open",
+    "naturalquestions": "nq_open",
+    "nq": "nq_open",
+    "obqa": "openbookqa",
+    "siqa": "social_iqa",
+    "web_questions": "webqs",
+    "winograd": "wsc273",
+}
+_MOST_SUGGESTED = 3
 # Maximum number of matches of a pattern whose files are searched for code.
 _MOST_CHECKED = 20
 
@@ -49,11 +63,36 @@ def unknown_task(name: str, catalog: Catalog, near_names: Sequence[str]) -> Unkn
         return UnknownName(_data_file(path))
     if name in LISTINGS:
         return UnknownName(Fault(_WHERE, f'"{name}" is not a task', next=f"Run: assay ls {LISTINGS[name]}"))
-    near = did_you_mean(name, near_names)
     if any(mark in name for mark in "/."):
         return unknown_name("task", name, near_names, _WHERE)
+    if _runs_code(name, catalog):
+        found = f'no task "{name}": it is scored by running the code that a model writes, which needs a sandbox'
+        return UnknownName(Fault(_WHERE, found, next="Assay has none yet. For other tasks: assay ls tasks"))
+    near = suggestion(_near(name, near_names, catalog))
     advice = _lm_eval_advice(name, catalog, bool(near))
     return UnknownName(Fault(_WHERE, f'unknown task "{name}"{near}', next=advice or "See: assay ls tasks"))
+
+
+def _runs_code(name: str, catalog: Catalog) -> bool:
+    """Whether a name is that of a benchmark of code, of which no task is known."""
+    family = next((family for family in _RUN_CODE if name.lower().startswith(family)), None)
+    return family is not None and not any(known.lower().startswith(family) for known in catalog.entries)
+
+
+def _near(name: str, near_names: Sequence[str], catalog: Catalog) -> list[str]:
+    """Names that are meant by another usual name, contain it as whole words (groups first), or are spelt alike."""
+    other = _OTHER_NAMES.get(name.lower().replace("-", "_"), "")
+    if other in near_names:
+        return [other]
+    words = _between_marks(name)
+    containing = [known for known in near_names if words in _between_marks(known)]
+    entries = catalog.entries
+    containing.sort(key=lambda known: (known not in entries or entries[known].kind != "group", len(known), known))
+    return containing[:_MOST_SUGGESTED] or closest(name, near_names)
+
+
+def _between_marks(name: str) -> str:
+    return f"_{name.lower().replace('-', '_')}_"
 
 
 def unknown_package_task(name: str, near_names: Sequence[str]) -> UnknownName:

@@ -55,6 +55,23 @@ def test_the_first_rule_that_fits_counts(tmp_path: Path) -> None:
     ]
 
 
+def test_a_pattern_after_an_exclamation_mark_leaves_names_out(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "description: d\nsource: {}\ntasks:\n  - {match: ['a_*', '!a_b*'], variants: [{metrics: [acc]}]}\n",
+        encoding="utf-8",
+    )
+    profile = read_profile(path)
+    assert [profile.rule(task) for task in ("a_1", "a_b", "a_bc")] == [profile.rules[0], None, None]
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_rules_of_mmlu_leave_out_its_successors(name: str) -> None:
+    rules = find_profile(name).rules
+    others = ("mmlu_pro_math", "mmlu_redux_virology")
+    assert not any("mmlu_*" in rule.match and rule.is_for(task) for rule in rules for task in others)
+
+
 def test_an_unknown_tool_has_near_names() -> None:
     with pytest.raises(UserError, match='unknown profile "opencompas" .did you mean "opencompass"'):
         make_spec("dummy", ["t"], like="opencompas")

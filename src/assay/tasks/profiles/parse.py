@@ -79,7 +79,7 @@ class ProfileRule:
     """A tool's rule for tasks whose names match some patterns.
 
     Attributes:
-        match: patterns of task names; empty for the default.
+        match: patterns of task names, and after ! of names to leave out; empty for the default.
         variants: the variants that the tool evaluates.
         unfit: why the tool's method cannot be reproduced, so that the task runs as its file defines it; else empty.
         combine: `max` if the tool reports the best variant; empty if each is reported separately.
@@ -97,6 +97,13 @@ class ProfileRule:
     notice: str = ""
     deviations: tuple[str, ...] = ()
     source: str = ""
+
+    def is_for(self, task: str) -> bool:
+        """Whether a task's name matches a pattern and none of those to leave out."""
+        left_out = (pattern[1:] for pattern in self.match if pattern.startswith("!"))
+        return any(fnmatchcase(task, pattern) for pattern in self.match) and not any(
+            fnmatchcase(task, pattern) for pattern in left_out
+        )
 
     @property
     def line(self) -> str:
@@ -148,7 +155,7 @@ class Profile:
     def rule(self, task: str) -> ProfileRule | None:
         """The rule of a task, by its name."""
         for rule in self.rules:
-            if any(fnmatchcase(task, pattern) for pattern in rule.match):
+            if rule.is_for(task):
                 return rule
         return self.default
 

@@ -111,6 +111,33 @@ def test_cloze_of_a_text_to_be_classified_is_its_own_prompt(make_task: Make) -> 
     )
 
 
+LABELLED = {
+    "output_type": "multiple_choice",
+    "doc_to_text": "{{p}}\nQuestion: Is this advice?\nAnswer:",
+    "doc_to_target": "label",
+    "doc_to_choice": ["no", "yes"],
+    "format": {"kind": "classification", "text": "p", "labels": ["other", "advice"], "answer": "label"},
+}
+
+
+def test_a_text_to_be_classified_keeps_the_question_of_its_own_prompt(make_task: Make) -> None:
+    own = make_task(ROWS, **LABELLED)
+    assert asked(styled(own, "cloze")) == asked(own)
+    assert asked(styled(own, "letters"))[0] == ("Look up.\nIs this advice?\nA. no\nB. yes\nAnswer:", " A")
+    assert asked(styled(own, "t5"))[0] == (f"{own.definition.name} p: Look up.", "\nother")
+    assert asked(styled(own, "metaicl"))[0][1] == "\nother"
+
+
+@pytest.mark.parametrize(
+    ("text", "choices"), [("{{p}}\nLabel:", ["no", "yes"]), ("{{p}}\nA. no\nB. yes\nAnswer:", ["A", "B"])]
+)
+def test_a_prompt_that_asks_nothing_leaves_the_names_of_the_classes(
+    make_task: Make, text: str, choices: list[str]
+) -> None:
+    own = make_task(ROWS, **{**LABELLED, "doc_to_text": text, "doc_to_choice": choices})
+    assert asked(styled(own, "letters"))[0] == ("Look up.\nA. other\nB. advice\nAnswer:", " A")
+
+
 def test_letters(make_task: Make) -> None:
     task = styled(make_task(ROWS, **CLOZE), "letters")
     prompt = "What colour is the sky?\nA. red\nB. blue\nC. grey\nAnswer:"

@@ -13,7 +13,9 @@ from assay.tasks.lm_eval.build.fields import Row
 from assay.tasks.lm_eval.build.instances import ROTATION, Readers, field_locations, right_answer
 from assay.tasks.lm_eval.build.stated_questions import stated_reader
 from assay.tasks.lm_eval.file.definition import Rendering, TaskDefinition
+from assay.tasks.lm_eval.file.format_key import CLASSES, format_kind
 from assay.tasks.question_detection import (
+    asks_for_class,
     has_fixed_question,
     has_question_prefix,
     infer,
@@ -34,11 +36,16 @@ class QuestionReader:
         definition: the task.
         rendering: its templates, for documents or for examples.
         above: keys above them in the file.
+        is_bare: whether prompt styles show the parts of a stated format alone, without the question of the task's own
+            prompt.
     """
 
-    def __init__(self, definition: TaskDefinition, rendering: Rendering, above: tuple[str, ...]) -> None:
+    def __init__(
+        self, definition: TaskDefinition, rendering: Rendering, above: tuple[str, ...], is_bare: bool = False
+    ) -> None:
         self._definition = definition
         self._rendering = rendering
+        self._is_inferred = definition.format is None or (not is_bare and _asks_itself(definition, rendering))
         self._where = field_locations(definition, above)
         self._own: Readers | None = None
         self._stated: Callable[[Row], Question] | None = None
@@ -94,7 +101,7 @@ class QuestionReader:
         return found
 
     def _with_choices(self, row: Row) -> MultipleChoice:
-        if self._definition.format is None:
+        if self._is_inferred:
             return self._inferred(*self._read_own(row))
         found, prompt = as_multiple_choice(self._read_stated(row)), self._rendering.text
         if found is not None and isinstance(prompt, str) and prompt:
@@ -151,6 +158,14 @@ def _without_space(choices: tuple[str, ...], delimiter: str) -> tuple[str, ...]:
     if delimiter or not all(choice.startswith(" ") for choice in choices):
         return choices
     return tuple(choice[1:] for choice in choices)
+
+
+def _asks_itself(definition: TaskDefinition, rendering: Rendering) -> bool:
+    """Whether the prompt of a task with classes asks for them in words, which are not in the parts of its format."""
+    choices = fixed_choices(rendering.choice)
+    if format_kind(definition.format) != CLASSES or not isinstance(choices, list):
+        return False
+    return isinstance(rendering.text, str) and asks_for_class(rendering.text, choices)
 
 
 def fixed_choices(value: Any) -> Any:

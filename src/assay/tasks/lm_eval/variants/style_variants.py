@@ -87,8 +87,10 @@ def _rendering(definition: TaskDefinition, own: Rendering, style: Style, above: 
     # Examples with their own templates still begin like the question.
     asked = definition.rendering
     is_other = (own.text, own.choice) != (asked.text, asked.choice)
-    document_questions = QuestionReader(definition, asked, ()) if is_other else None
-    styled = _Styled(QuestionReader(definition, own, above), document_questions, style, f"task {definition.name}")
+    is_bare = style.is_bare or style.names_parts
+    document_questions = QuestionReader(definition, asked, (), is_bare) if is_other else None
+    questions = QuestionReader(definition, own, above, is_bare)
+    styled = _Styled(questions, document_questions, style, f"task {definition.name}")
     # An example shows one right answer, but a document may have several.
     target = Derived(styled.first_answer if above else styled.answer)
     is_own = style.example_delimiter is None
