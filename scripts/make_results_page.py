@@ -293,6 +293,9 @@ def _head(result: Facts, tasks: Sequence[Row], names: Sequence[ModelName]) -> st
     version = f"Assay {result['version']}" + (f" (commit {revision})" if revision else "")
     asked, sample = result["requests"], spec["sparing"]["sample"]
     drawn = "" if sample is None else f" {sample:g} random documents of each task."
+    limit = spec.get("options", {}).get("generation", {}).get("max_gen_toks")
+    drawn += "" if limit is None else f" Generated answers end after {plural(limit, 'token')}."
+    weights += f", computed in {manifest['model']['precision']}"
     hours = sum(result["timings"].values()) / 3600
     return f"""\
 # Results of {model.rpartition("/")[2]}

@@ -55,7 +55,12 @@ def result() -> dict[str, Any]:
         name: {"num_fewshot": 5 if name == "gsm8k" else 0, "card": card, "config": {"validation_split": "validation"}}
         for name, card in CARDS.items()
     }
-    spec = {"model": "smollm2", "model_args": {}, "sparing": {"sample": 50.0}}
+    spec = {
+        "model": "smollm2",
+        "model_args": {},
+        "sparing": {"sample": 50.0},
+        "options": {"generation": {"max_gen_toks": 256}},
+    }
     model = {"name": "m", "revision": None, "weights": "w", "precision": "float32", "digest": "d"}
     manifest = {
         "spec": spec,
@@ -85,6 +90,7 @@ def test_the_head_says_what_was_run_without_the_folders_of_one_machine(page: str
     line = 'assay run --model smollm2 --tasks "$(assay ls tasks --data datasets --format names)" --data datasets'
     assert f"{line} --store s.db\n" in page and "~/" not in page
     assert "Assay 0.1.0 (commit 0123456789ab); Python 3.11.7, torch 2.13.0" in page
+    assert "(Q4_1), computed in float32" in page and "Generated answers end after 256 tokens." in page
     assert "900 requests, 2 of" in page and "50 random documents of each task" in page
 
 
