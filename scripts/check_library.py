@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from assay.api_data import runnable_tasks
 from assay.core.plural import plural
 from assay.options.specification import make_spec
-from assay.run.runnable import runnable_tasks
 from assay.tasks.catalog import LIBRARY, Catalog
 from assay.testing import CheckedTask, check_benchmarks
 

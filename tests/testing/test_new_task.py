@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import assay
 from assay.core.errors import DataError, OutputError, UserError
-from assay.tasks.scaffold.columns import columns_of
+from assay.tasks.scaffold.file_columns import columns_of
 from assay.tasks.scaffold.guess import guess_format
 from assay.tasks.scaffold.task_file import quoted, scalar
 from assay.tasks.scaffold.values import Guess, Table, Wishes

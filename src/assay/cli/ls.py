@@ -68,7 +68,7 @@ def _with_data(rows: Sequence[Row], options: argparse.Namespace) -> tuple[Sequen
     folder = data_folder(options.data)
     if folder is None:
         return rows, ""
-    from assay.run.runnable import runnable_tasks  # most listings read no datasets
+    from assay.api_data import runnable_tasks  # most listings read no datasets
 
     spec = make_spec("dummy", (), data=folder, include_path=options.include_path)
     found = runnable_tasks(spec, [row[0] for row in rows])

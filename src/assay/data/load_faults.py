@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from assay.core.errors import DataError, Fault, did_you_mean, plain_reason
-from assay.data.network import hub_endpoint, why_unreachable
+from assay.data.hub_connection import hub_endpoint, why_unreachable
 
 # Variables that switch the network of the Hub's client off.
 OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")

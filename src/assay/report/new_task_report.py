@@ -10,7 +10,7 @@ from pathlib import Path
 from assay.core.plural import plural
 from assay.report.safe_names import printable
 from assay.report.terminal import make_console, show_listing
-from assay.tasks.scaffold.columns import on_one_line
+from assay.tasks.scaffold.file_columns import on_one_line
 from assay.tasks.scaffold.task_file import value_text
 from assay.tasks.scaffold.values import CERTAIN, LIKELY, Guess, Table
 

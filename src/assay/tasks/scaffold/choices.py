@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from assay.tasks.scaffold.columns import INTEGER, NUMBERS, TEXT, TEXTS, Column, is_empty, on_one_line
+from assay.tasks.scaffold.file_columns import INTEGER, NUMBERS, TEXT, TEXTS, Column, is_empty, on_one_line
 from assay.tasks.scaffold.names import (
     ANSWERS,
     CHOICES,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.plural import plural
-from assay.tasks.scaffold.columns import BOOLEAN, INTEGER, TEXT, Column, columns_of, is_empty
+from assay.tasks.scaffold.file_columns import BOOLEAN, INTEGER, TEXT, Column, columns_of, is_empty
 from assay.tasks.scaffold.names import ANSWERS, LABELS, PAIRS, STARTS, TEXTS, best, is_about, is_named, plain_name, rank
 from assay.tasks.scaffold.values import Guess, Part, Table, Wishes, no_guess
 

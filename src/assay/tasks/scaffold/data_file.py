@@ -14,7 +14,7 @@ from typing import Any
 from assay.core.errors import DataError, Fault, closest
 from assay.core.plural import plural
 from assay.data.readers import EXTENSIONS, ReadOptions, Row, is_data, read
-from assay.tasks.scaffold.columns import columns_of, listed
+from assay.tasks.scaffold.file_columns import columns_of, listed
 from assay.tasks.scaffold.values import Guess, Table, rows_named
 
 _READER = "assay task new"

@@ -13,7 +13,7 @@ from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.plural import plural
 from assay.tasks.scaffold.choices import guess_choices
 from assay.tasks.scaffold.classes import guess_classes
-from assay.tasks.scaffold.columns import INTEGER, NUMBER, SPANS, TEXT, TEXTS, Column, is_empty
+from assay.tasks.scaffold.file_columns import INTEGER, NUMBER, SPANS, TEXT, TEXTS, Column, is_empty
 from assay.tasks.scaffold.names import (
     ANSWERS,
     CONTEXTS,

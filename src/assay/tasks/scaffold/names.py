@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from assay.tasks.scaffold.columns import Column
+from assay.tasks.scaffold.file_columns import Column
 
 QUESTIONS = (
     *("question", "query", "problem", "prompt", "stem", "ctx", "goal", "instruction", "task", "q", "sentence"),

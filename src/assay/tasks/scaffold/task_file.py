@@ -11,8 +11,8 @@ from typing import Union
 
 from assay.core.plural import plural
 from assay.tasks.lm_eval.file.card import TODO
-from assay.tasks.scaffold.columns import on_one_line
 from assay.tasks.scaffold.data_file import DataFile
+from assay.tasks.scaffold.file_columns import on_one_line
 from assay.tasks.scaffold.values import Guess, Part
 
 _PLAIN = re.compile(r"[A-Za-z_]([\w/ .-]*[\w.])?", re.ASCII)

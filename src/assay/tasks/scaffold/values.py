@@ -10,7 +10,7 @@ from typing import Any, Union
 from assay.core.errors import AssayError, DataError, Fault, UserError, did_you_mean
 from assay.core.plural import plural
 from assay.tasks.lm_eval.build.fields import target_reader
-from assay.tasks.scaffold.columns import Column, listed
+from assay.tasks.scaffold.file_columns import Column, listed
 from assay.tasks.templates import check_syntax
 
 KINDS = ("multiple_choice", "classification", "span_qa", "text_to_text", "perplexity")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from assay.data import network
+from assay.data import hub_connection
 
 
 @pytest.fixture
@@ -41,25 +41,28 @@ def silent() -> Iterator[tuple[str, int]]:
 
 
 def test_a_host_that_answers_is_a_network(answering: tuple[str, int]) -> None:
-    assert network.connection_fault([answering], 3) == ""
+    assert hub_connection.connection_fault([answering], 3) == ""
 
 
 def test_a_refused_connection_is_known_at_once(refusing: tuple[str, int]) -> None:
     begun = time.monotonic()
-    assert network.connection_fault([refusing], 60) == "127.0.0.1: Connection refused"
+    assert hub_connection.connection_fault([refusing], 60) == "127.0.0.1: Connection refused"
     assert time.monotonic() - begun < 30
 
 
 def test_a_host_that_says_nothing_is_given_up_in_time(silent: tuple[str, int]) -> None:
     begun = time.monotonic()
-    assert network.connection_fault([silent], 0.3) in ("127.0.0.1: no answer within 0.3 s", "127.0.0.1: timed out")
+    assert hub_connection.connection_fault([silent], 0.3) in (
+        "127.0.0.1: no answer within 0.3 s",
+        "127.0.0.1: timed out",
+    )
     assert time.monotonic() - begun < 30
 
 
 def test_one_of_several_hosts_is_enough(
     answering: tuple[str, int], refusing: tuple[str, int], silent: tuple[str, int]
 ) -> None:
-    assert network.connection_fault([refusing, silent, answering], 60) == ""
+    assert hub_connection.connection_fault([refusing, silent, answering], 60) == ""
 
 
 def test_a_proxy_that_answers_is_a_network(
@@ -68,15 +71,15 @@ def test_a_proxy_that_answers_is_a_network(
     monkeypatch.setenv("HF_ENDPOINT", f"http://{refusing[0]}:{refusing[1]}")
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    assert network.why_unreachable() == "127.0.0.1: Connection refused"
+    assert hub_connection.why_unreachable() == "127.0.0.1: Connection refused"
     monkeypatch.setenv("HF_ENDPOINT", f"http://{refusing[0]}:{refusing[1]}/mirror")
     monkeypatch.setenv("https_proxy", f"http://user:word@{answering[0]}:{answering[1]}")
-    assert network.why_unreachable() == ""
+    assert hub_connection.why_unreachable() == ""
 
 
 def test_who_gives_the_client_more_time_gives_it_to_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HF_HUB_DOWNLOAD_TIMEOUT", raising=False)
     monkeypatch.setenv("HF_HUB_ETAG_TIMEOUT", "30")
-    assert network._seconds() == 30
+    assert hub_connection._seconds() == 30
     monkeypatch.setenv("HF_HUB_ETAG_TIMEOUT", "1")
-    assert network._seconds() == network.SECONDS
+    assert hub_connection._seconds() == hub_connection.SECONDS
