@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 
 from assay.cli.main import main
+from assay.data.fetched import DataReport, DatasetOutcome, Fetched
+from assay.data.local_copy import CopiedFile
+from assay.report.data_report import show_data_report
 
 ROWS = [{"q": f"question {number}?", "label": number % 2} for number in range(6)]
 WRITE = {
@@ -302,3 +305,45 @@ def test_check_reads_the_data_of_tasks(
     assert "1 of 3 tasks can be built with their code and data" in found.out
     assert "error: task column:" in found.err and "'qq' is undefined (did you mean \"q\"?)" in found.err
     assert "error: task split:" in found.err and 'no split "tset" (did you mean "test"?)' in found.err
+
+
+def test_a_damaged_record_hides_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in {"sums": "{", "words": '{"dataset": "me/words", "config": "default", "files": {}}'}.items():
+        (tmp_path / "me" / name / "default").mkdir(parents=True)
+        (tmp_path / "me" / name / "default" / "assay-data.json").write_text(text)
+    for what in ("ls", "check"):
+        assert main(["data", what, str(tmp_path)]) == 2
+        out = capsys.readouterr().out
+        assert "me/words (default)" in out and "me/sums/default" in out and "damaged" in out
+        assert "assay-data.json: cannot be read" in out
+
+
+def test_a_folder_without_datasets_is_not_a_sound_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "check", str(tmp_path)]) == 2
+    assert "holds no datasets; expected OWNER/NAME/CONFIGURATION" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert main(["data", "check", str(tmp_path / "file")]) == 2
+    assert "is a file; expected a folder of datasets" in capsys.readouterr().err
+
+
+def test_a_download_says_what_is_partial(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    files = {"test": CopiedFile(10, "", "test", 6, 6), "train": CopiedFile(10, "", "train", 2, 1000)}
+    fetched = Fetched("me/sums", "default", tmp_path, files)
+    show_data_report(DataReport(tmp_path, (DatasetOutcome("me/sums", ("sums",), fetched),)), "text")
+    assert "test 6, train 2 of 1,000" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("named", ["data/me", "data/me/one/default", "."])
+def test_a_neighbour_of_the_folder_of_datasets_says_which_was_meant(
+    named: str,
+    write_task: Callable[..., None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (tmp_path / "data/me/one/default").mkdir(parents=True)
+    write_hub_task(write_task, "one", "me/one")
+    own = ["--include_path", str(tmp_path / "tasks"), "--store", str(tmp_path / "s.db")]
+    assert main(["run", "--model", "dummy", "--tasks", "one", *own, "--data", str(tmp_path / named)]) == 2
+    assert f"expected the folder that holds OWNER/NAME. Say: --data {tmp_path / 'data'}" in capsys.readouterr().err

@@ -214,6 +214,8 @@ def test_tags_and_types_narrow_the_tasks(cli: Cli, task_folder: Path) -> None:
 def test_profiles_report_source_rules_and_deviations(cli: Cli) -> None:
     (row,) = json.loads(cli("ls", "profiles", "Holistic", "--json").out)
     assert (row["name"], row["source"].splitlines()[0]) == ("helm", "repository: stanford-crfm/helm")
-    assert row["rules"].splitlines()[0].startswith("mmlu_*: exact_match, 5-shot balanced")
+    assert (
+        row["rules"].splitlines()[0].startswith("mmlu_* without mmlu_pro_*, mmlu_redux_*: exact_match, 5-shot balanced")
+    )
     shown = " ".join(cli("ls", "profiles", "Holistic").out.split())
     assert "deviations Documents are those of the task file" in shown

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from assay.data.download import space_fault
 from assay.data.load_faults import RENAMED, SCRIPT_REPLACEMENTS, load_error
 
 # Opens each dataset and prints the message of its error; one process, as importing `datasets` takes a second.
@@ -133,6 +135,60 @@ def test_a_full_disk_is_told_apart() -> None:
     error = OSError(28, "No space left on device")
     text = str(load_error("me/sums", None, "my.yaml:2", "mine", error))
     assert text == 'my.yaml:2: dataset "me/sums" does not fit: no space left on the disk. Make room, or move HF_HOME'
+
+
+def test_a_cache_that_cannot_be_written_is_told_apart() -> None:
+    text = str(load_error("me/sums", None, "my.yaml:2", "mine", OSError(30, "Read-only file system", "/cache/hub")))
+    assert 'dataset "me/sums" could not be loaded: /cache/hub: Read-only file system' in text
+    assert "set HF_HOME to a folder of your own" in text and "Check the id" not in text
+
+
+class HfHubHTTPError(OSError):
+    """As the client raises it."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"Client error '{status}'")
+        self.response = SimpleNamespace(status_code=status)
+
+
+class RemoteProtocolError(Exception):
+    """As httpx raises it."""
+
+
+@pytest.mark.parametrize(
+    ("error", "found", "advice"),
+    [
+        (HfHubHTTPError(401), "HTTP status 401: no access without a token", "Set HF_TOKEN to a valid token"),
+        (HfHubHTTPError(429), "HTTP status 429: too many requests", "Wait a few minutes"),
+        (HfHubHTTPError(503), "HTTP status 503", "run the same command again later"),
+        (RemoteProtocolError("peer closed"), "the connection broke off (peer closed)", "Run the same command again"),
+    ],
+)
+def test_a_hub_that_answers_without_data_is_told_apart(
+    error: Exception, found: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    text = str(load_error("me/sums", None, "my.yaml:2", "mine", error))
+    assert found in text and advice in text
+    assert "Check the id" not in text
+
+
+def test_a_refused_token_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+    text = str(load_error("me/sums", None, "my.yaml:2", "mine", HfHubHTTPError(401)))
+    assert "HTTP status 401: it does not accept the token" in text and "hf_wrong" not in text
+
+
+def test_the_disk_that_is_full_is_the_one_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = {tmp_path: 9_000_000, tmp_path / "cache": 2_000_000}
+    monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free[path]))
+    (tmp_path / "cache").mkdir()
+    text = str(space_fault(tmp_path, "me/sums"))
+    assert text.startswith(f"{tmp_path / 'cache'}: no space left while fetching me/sums into the Hub's cache (HF_HOME)")
+    free[tmp_path] = 1_000_000
+    assert str(space_fault(tmp_path, "me/sums")).startswith(f"{tmp_path}: no space left while fetching me/sums (1 MB")
 
 
 def test_replacements_name_an_owner_or_a_file() -> None:

@@ -223,7 +223,11 @@ def test_another_revision_is_an_error(tmp_path: Path) -> None:
 def test_a_damaged_record_is_an_error(tmp_path: Path) -> None:
     write_split(tmp_path, "me/sums/default/test.jsonl", 1)
     (tmp_path / "me/sums/default" / RECORD).write_text('{"files": [')
-    assert f"{RECORD}: cannot be read" in message(tmp_path, spec())
+    found = message(tmp_path, spec())
+    assert f"{RECORD}: cannot be read" in found
+    assert f"Delete the folder {tmp_path / 'me/sums/default'} and fetch" in found  # files alone would be left alone
+    (tmp_path / "me/sums/default" / RECORD).write_text("[]")
+    assert f"{RECORD}: does not have the form of a record; expected" in message(tmp_path, spec())
 
 
 @pytest.mark.parametrize(

@@ -57,9 +57,11 @@ def test_a_file_of_many_blocks_is_read_whole(tmp_path: Path) -> None:
     text = "\n \n".join(map(json.dumps, rows))
     assert read_text(tmp_path, "a.jsonl", text) == rows
     assert fault(tmp_path, "b.jsonl", (text + "\n{").encode()).startswith(":3000: is not JSON")
-    assert (
-        fault(tmp_path, "c.jsonl", text.encode() + b"\xff") == f": is not UTF-8: invalid start byte at byte {len(text)}"
+    found = fault(tmp_path, "c.jsonl", text.encode() + b"\xff")
+    assert found.startswith(
+        f": is not UTF-8: invalid start byte at byte {len(text)}; expected a .jsonl file in UTF-8. "
     )
+    assert "save it as UTF-8, such as: iconv" in found
 
 
 def test_a_byte_order_mark_does_not_matter(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from assay.core.errors import UserError
 from assay.tasks.catalog import LIBRARY, Catalog
+from assay.tasks.unknown_names import unknown_task
 
 Write = Callable[..., Path]
 
@@ -138,3 +139,13 @@ def test_entries_have_the_facts_of_cards(tmp_path: Path, write_yaml: Write) -> N
 def test_the_family_of_a_library_task_is_its_folder() -> None:
     assert Catalog().entries["hellaswag"].family == "commonsense"
     assert {Catalog().entries[name].family for name in ("mmlu", "mmlu_stem", "mmlu_anatomy")} == {"knowledge"}
+
+
+def test_an_unknown_name_whose_file_is_broken_says_what_is_wrong_with_it(tmp_path: Path, write_yaml: Write) -> None:
+    write_yaml("sums.yaml", "task: sums\n  foo: [1,\n")
+    catalog = Catalog([tmp_path])
+    assert str(unknown_task("sums", catalog, ())) == str(catalog.broken[0])
+    found = str(unknown_task("qwertyuiop", catalog, ()))
+    assert (
+        'unknown task "qwertyuiop", and 1 task file cannot be read: ' in found and "sums.yaml:2: is not YAML" in found
+    )

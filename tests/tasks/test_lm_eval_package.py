@@ -129,6 +129,12 @@ def test_without_the_package_the_extra_is_named(names: KnownNames) -> None:
         select_tasks(["frobnicate"], Catalog(), TaskOptions(), names)
 
 
+@pytest.mark.parametrize("name", ["lm-eval/fruit", "LM_EVAL/fruit"])
+def test_the_prefix_in_another_spelling_is_corrected(name: str, select: Select) -> None:
+    with pytest.raises(UnknownName, match=r'did you mean "lm_eval/fruit"\?'):
+        select(name)
+
+
 def test_entries_have_the_names_of_a_run(folder: Path) -> None:
     catalog = package_catalog(None, "a test")
     entries = prefixed_entries(catalog)

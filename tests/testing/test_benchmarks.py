@@ -12,6 +12,7 @@ import yaml
 
 import assay
 from assay.testing import Finding, check_benchmark, check_benchmarks, toy_generation_task, toy_perplexity_task
+from assay.testing.benchmark_table import show_checked_tasks
 from assay.testing.pattern_texts import matching_text
 
 ROWS = [
@@ -197,3 +198,22 @@ def test_the_findings_of_a_study_are_data() -> None:
     (found,) = check_benchmarks("demo_text", limit=2, variants=False)
     assert json.loads(json.dumps(found.to_json()))["checks"] == {"builds": "ok", "perfect": "ok", "corrupted": "ok"}
     assert assay.__version__
+
+
+def test_a_null_in_a_text_whose_likelihood_is_measured_is_a_fault(make: Make) -> None:
+    rows = [{"text": "The cat sat on the mat."}, {"text": None}]
+    task = {"output_type": "loglikelihood_rolling", "doc_to_target": "{{text}}", "doc_to_text": ""}
+    task["metric_list"] = [{"metric": "word_perplexity"}]  # type: ignore[assignment]
+    assert "template" in named(faults(make(task, rows)))
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_table_of_the_contract_fits_its_window(
+    width: int, make: Make, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    checked = check_benchmarks([make(CHOICE, ROWS)], variants=False)
+    show_checked_tasks(checked, "text")
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= width
+    assert ("corrupted" in out and "✓ holds" in out) if width == 160 else "Does not apply" in out

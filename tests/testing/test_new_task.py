@@ -354,6 +354,12 @@ def test_a_wrong_correction_is_an_error(wishes: dict[str, str], message: str) ->
         ("a.jsonl", "", "a.jsonl: holds no rows; expected a row for each document. Add rows"),
         ("a.jsonl", '{"a": 1}\n{"a": \n', "a.jsonl:2: is not JSON"),
         ("a.csv", "a,b\n1\n", "a.csv:2: has 1 cells; expected 2, as the header has. Correct the file"),
+        (
+            "a.xlsx",
+            "a",
+            "a.xlsx: has no extension of data files; expected one of .csv, .json, .jsonl, .ndjson, .parquet, "
+            ".tsv, .txt. Save the sheet as CSV",
+        ),
         ("a.xyz", "a", "a.xyz: has no extension of data files; expected one of .csv"),
         ("a.jsonl", '{"id": "x"}\n', "its columns are id (text); expected --kind KIND, and the columns"),
         ("a.jsonl", '{"question": "q", "choices": ["x", "y"]}\n', "finds choices in choices and no column that says"),
@@ -418,3 +424,11 @@ def test_a_name_of_the_library_is_not_taken(tmp_path: Path) -> None:
     made = assay.new_task(written(tmp_path, rows_of("endings", 12), "hellaswag.jsonl"))
     assert made.name == "own_hellaswag" and "is a task of the library" in made.remarks[0]
     assert made.is_sound
+
+
+def test_the_data_file_is_not_taken_for_the_output(tmp_path: Path) -> None:
+    path = written(tmp_path, rows_of(next(iter(SHAPES)), 6))
+    before = path.read_text()
+    with pytest.raises(OutputError, match="is a file that is not a task file; expected a name that ends in .yaml"):
+        assay.new_task(path, path, overwrite=True)
+    assert path.read_text() == before

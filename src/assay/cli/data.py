@@ -9,7 +9,7 @@ from assay.api_data import get_data
 from assay.cli.progress_events import TerminalListener
 from assay.core.errors import Fault, UserError
 from assay.core.specs import DATA_VARIABLE
-from assay.data.fetched import copies_in
+from assay.data.fetched import copies_in, unrecorded
 from assay.options.parser import CommandLine
 from assay.options.specification import data_folder
 from assay.report.data_report import show_copies, show_data_report
@@ -23,6 +23,9 @@ def main(line: CommandLine) -> int:
         return _get(line)
     folder = _folder(options.folder or options.to)
     copies = copies_in(folder, verifies=options.what == "check")
+    if options.what == "check" and not copies and not unrecorded(folder):  # a wrong folder is not a sound one
+        advice = "Name the folder that assay data get filled"
+        raise UserError(Fault(str(folder), "holds no datasets", "OWNER/NAME/CONFIGURATION/SPLIT.parquet", advice))
     show_copies(folder, copies, options.what == "check", options.format)
     return 2 if any(copy.faults for copy in copies) else 0
 

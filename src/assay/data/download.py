@@ -382,11 +382,24 @@ def _is_running(process: str) -> bool:
 
 
 def space_fault(root: Path, needed: str) -> Fault:
-    """The fault of a disk that is full."""
+    """The fault of a disk that is full: that of the copies, or that of the Hub's cache if it has less room."""
+    cache = _cache_folder()
+    if shutil.disk_usage(cache).free < shutil.disk_usage(root).free:
+        root, needed = cache, f"{needed} into the Hub's cache (HF_HOME)"
     free = shutil.disk_usage(root).free
     found = f"no space left while fetching {needed} ({free / 1e6:,.0f} MB free)"
     advice = "Make room and run the same command again: complete datasets are kept"
     return Fault(str(root), found, "", advice)
+
+
+def _cache_folder() -> Path:
+    """The folder of the Hub's cache, or the nearest above it that exists."""
+    try:
+        from huggingface_hub.constants import HF_HOME
+    except ImportError:
+        return Path("/")
+    path = Path(HF_HOME).absolute()
+    return next(folder for folder in (path, *path.parents) if folder.is_dir())
 
 
 def _now() -> str:

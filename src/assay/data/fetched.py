@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.core.errors import Fault
+from assay.core.errors import DataError, Fault
 from assay.core.plural import plural
 from assay.data.local_copy import RECORD, CopiedFile, CopyRecord, file_fault, read_record
+
+_MOST_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,23 +109,32 @@ class CopyState:
 
     def shown_rows(self) -> str:
         """Rows by split: `test 2,376, train 64 of 2,251`."""
-        parts = []
-        for name, file in self.record.files.items():
-            part = f"{file.split or name}" + ("" if file.rows is None else f" {file.rows:,}")
-            is_part = file.rows is not None and file.official is not None and file.rows < file.official
-            parts.append(part + (f" of {file.official:,}" if is_part else ""))
-        return (
-            ", ".join(parts)
-            if len(parts) <= 4
-            else f"{', '.join(parts[:3])} and {plural(len(parts) - 3, 'more', 'more')}"
-        )
+        return shown_rows(self.record.files)
+
+
+def shown_rows(files: Mapping[str, CopiedFile]) -> str:
+    """Rows by split, with the official number where there are fewer: `test 2,376, train 64 of 2,251`."""
+    parts = []
+    for name, file in files.items():
+        part = f"{file.split or name}" + ("" if file.rows is None else f" {file.rows:,}")
+        is_part = file.rows is not None and file.official is not None and file.rows < file.official
+        parts.append(part + (f" of {file.official:,}" if is_part else ""))
+    if len(parts) <= _MOST_SHOWN:
+        return ", ".join(parts)
+    kept = _MOST_SHOWN - 1
+    return f"{', '.join(parts[:kept])} and {plural(len(parts) - kept, 'more', 'more')}"
 
 
 def copies_in(root: Path, verifies: bool = False) -> list[CopyState]:
     """The recorded copies of a folder; with `verifies`, every file is compared with its hash."""
     found = []
     for path in sorted([*root.glob(f"*/{RECORD}"), *root.glob(f"*/*/{RECORD}"), *root.glob(f"*/*/*/{RECORD}")]):
-        record = read_record(path.parent)
+        try:
+            record = read_record(path.parent)
+        except DataError as error:  # one damaged record hides no other
+            unknown = CopyRecord(path.parent.relative_to(root).as_posix(), None)
+            found.append(CopyState(unknown, path.parent, error.faults))
+            continue
         if record is not None:
             again = f"assay data get --tasks TASK --to {root}"
             checks = [file_fault(path.parent / name, entry, again) for name, entry in record.files.items()]

@@ -17,6 +17,7 @@ from assay.data.hub_connection import hub_endpoint, why_unreachable
 # Variables that switch the network of the Hub's client off.
 OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 _SPACE = (errno.ENOSPC, errno.EDQUOT)
+_NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
 # Dataset with a loading script, which `datasets` 4 and later do not run → the dataset to name instead. Empty: none is
 # known, and the Hub's own conversion is to be used.
 SCRIPT_REPLACEMENTS = {
@@ -70,6 +71,9 @@ RENAMED = {
     "web_questions": "stanfordnlp/web_questions",
     "winogrande": "allenai/winogrande",
 }
+_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+# Errors of a connection that ended before the file did.
+_BROKEN = ("RemoteProtocolError", "ReadError", "IncompleteRead", "ChunkedEncodingError", "ProtocolError")
 _CONFIGS = re.compile(r"BuilderConfig '?(?P<name>.+?)'? not found. Available: \[(?P<known>.*?)\]", re.DOTALL)
 _CONVERTED = (
     "or name the Hub's own conversion, if it has one: dataset_kwargs: {revision: refs/convert/parquet}, with "
@@ -115,6 +119,9 @@ def load_error(
     told = _known_fault(dataset, title, where, error, names)
     if told is not None:
         return DataError(told)
+    refused = _http_fault(title, where, error)
+    if refused is not None:
+        return DataError(refused)
     if _is_of_network(error):
         reason = plain_reason(next(cause for cause in _causes(error) if _is_of_network(cause)))
         expected = f"a connection to {hub_endpoint()}"
@@ -185,6 +192,11 @@ def _known_fault(dataset: str, title: str, where: str, error: BaseException, nam
         return script_fault(dataset, where)
     if any(isinstance(cause, OSError) and cause.errno in _SPACE for cause in _causes(error)) or "disk space" in text:
         return Fault(where, f"{title} does not fit: no space left on the disk", "", "Make room, or move HF_HOME")
+    locked = next((e for e in _causes(error) if isinstance(e, OSError) and e.errno in _NOT_WRITABLE), None)
+    if locked is not None and locked.filename:
+        found = f"{title} could not be loaded: {locked.filename}: {locked.strerror}"
+        expected = "files that you may read, and a cache of the Hub that you may write to"
+        return Fault(where, found, expected, "Correct the permissions, or set HF_HOME to a folder of your own")
     configs = _CONFIGS.search(text) or re.search(
         r"Config name is missing.*?\[(?P<known>.*?)\]", text.replace("\n", " ")
     )
@@ -203,6 +215,30 @@ def _known_fault(dataset: str, title: str, where: str, error: BaseException, nam
     if names & {"DataFilesNotFoundError", "EmptyDatasetError"}:
         found = f"{title} is on the Hub but has no data files that can be read"
         return Fault(where, found, "parquet, JSON, CSV or text files", f"Look at {_page(dataset)}; {_CONVERTED}")
+    return None
+
+
+def _http_fault(title: str, where: str, error: BaseException) -> Fault | None:
+    """The fault of a Hub that answered and gave no data: a refused token, too many requests, a failing server."""
+    responses = (getattr(cause, "response", None) for cause in _causes(error))
+    status = next((int(code) for item in responses if (code := getattr(item, "status_code", None))), 0)
+    answer = f"{title} could not be fetched: {hub_endpoint()} answered with HTTP status {status}"
+    if status in (401, 403):
+        has_token = any(os.environ.get(name) for name in _TOKENS)
+        found = f"{answer}: it does not accept the token" if has_token else f"{answer}: no access without a token"
+        advice = "Set HF_TOKEN to a valid token with read access, or unset it for public datasets"
+        return Fault(where, found, "a dataset that this account may read", advice)
+    if status == 429:
+        advice = "Wait a few minutes, or set HF_TOKEN for a higher limit, and run the same command again"
+        return Fault(where, f"{answer}: too many requests", "", advice)
+    if status >= 500:
+        advice = "The fault is the server's: run the same command again later, or name a mirror in HF_ENDPOINT"
+        return Fault(where, answer, "the data", advice)
+    if any(type(cause).__name__ in _BROKEN for cause in _causes(error)):
+        reason = plain_reason(next(cause for cause in _causes(error) if type(cause).__name__ in _BROKEN))
+        advice = "Run the same command again: datasets that are complete are kept"
+        found = f"{title} could not be fetched: the connection broke off ({reason})"
+        return Fault(where, found, "the whole file", advice)
     return None
 
 
@@ -228,7 +264,7 @@ def _config_fault(dataset: str, where: str, found: dict[str, str]) -> Fault:
 
 
 def _gated_fault(dataset: str, where: str) -> Fault:
-    has_token = any(os.environ.get(name) for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"))
+    has_token = any(os.environ.get(name) for name in _TOKENS)
     found = f'dataset "{dataset}" is gated: its owner grants access on request'
     found += ", and the token in HF_TOKEN has none yet" if has_token else ", and no token is set"
     advice = f"Ask for access at {_page(dataset)}, then set HF_TOKEN to a token with read access"

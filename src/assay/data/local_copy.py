@@ -98,8 +98,10 @@ def read_record(folder: Path) -> CopyRecord | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        advice = "Delete it and fetch the dataset again: assay data get"
-        raise DataError(Fault(str(path), f"cannot be read: {error}", "the record of a copy", advice)) from error
+        is_text = isinstance(error, (OSError, ValueError))
+        found = f"cannot be read: {error}" if is_text else "does not have the form of a record"
+        advice = f"Delete the folder {folder} and fetch the dataset again: assay data get"
+        raise DataError(Fault(str(path), found, "the record of a copy", advice)) from error
 
 
 def _known(kind: Any, data: Mapping[str, Any]) -> Any:

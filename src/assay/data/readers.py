@@ -30,6 +30,15 @@ MAX_FILES = 100_000
 # A compressed file may expand to this size, or by this factor; text expands about tenfold.
 MAX_BYTES = 200_000_000
 MAX_EXPANSION = 100
+# Kind of a JSON value → how errors call it.
+_JSON_KINDS = {
+    bool: "a boolean",
+    float: "a number",
+    int: "a number",
+    list: "a list",
+    str: "text",
+    type(None): "null",
+}
 _SPLIT_NAMES = {
     "train": "train",
     "validation": "validation",
@@ -77,7 +86,9 @@ def read(path: Path, options: ReadOptions, where: str = "") -> list[Row]:
     except (EOFError, zlib.error) as error:
         raise DataError(Fault(str(path), f"is a damaged gzip file: {error}", next="Fetch it again")) from error
     except UnicodeDecodeError as error:
-        raise DataError(Fault(str(path), f"is not UTF-8: {error.reason} at byte {error.start}")) from error
+        found = f"is not UTF-8: {error.reason} at byte {error.start}"
+        advice = "If it is text, save it as UTF-8, such as: iconv -f LATIN1 -t UTF-8 FILE > NEW_FILE"
+        raise DataError(Fault(str(path), found, f"a {_extension(path)} file in UTF-8", advice)) from error
 
 
 def _extension(path: Path) -> str:
@@ -174,7 +185,7 @@ def _json_line_by_line(path: Path, text: str) -> list[Row]:
             problem = getattr(error, "msg", error)
             raise DataError(Fault(f"{path}:{number}", f"is not JSON: {problem}", "one object per line")) from error
         if not isinstance(row, dict):
-            raise DataError(Fault(f"{path}:{number}", f"is a {type(row).__name__}", "an object with named fields"))
+            raise DataError(Fault(f"{path}:{number}", f"is {_JSON_KINDS[type(row)]}", "an object with named fields"))
         rows.append(row)
     return rows
 

@@ -186,6 +186,8 @@ def data_folder(given: str | Path | None) -> str | None:
     if not named:
         return None
     folder = Path(named).expanduser().absolute()
+    if folder.exists() and not folder.is_dir():
+        raise UserError(Fault(where, f'"{named}" is a file', "a folder of datasets", "Name the folder that holds it"))
     if not folder.is_dir():
         advice = f"Make it on a machine with network: assay data get --tasks … --to {named}"
         raise UserError(Fault(where, f'there is no folder "{named}"', "a folder of datasets", advice))

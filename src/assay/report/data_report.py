@@ -13,7 +13,7 @@ from rich.text import Text
 
 from assay.core.errors import Fault
 from assay.core.plural import plural
-from assay.data.fetched import CopyState, DataReport, DatasetOutcome, unrecorded
+from assay.data.fetched import CopyState, DataReport, DatasetOutcome, shown_rows, unrecorded
 from assay.report.terminal import make_console, show_listing
 
 _MB = 1e6
@@ -49,12 +49,7 @@ def _outcome_row(outcome: DatasetOutcome) -> tuple[str, ...]:
     if fetched is None:
         return outcome.title, "", "", "", "failed"
     state = "fetched" if fetched.is_new else "was there"
-    shown = _shown_files({str(file.split or name): file.rows for name, file in fetched.files.items()})
-    return outcome.title, shown, shown_size(fetched.size), fetched.commit[:12], state
-
-
-def _shown_files(rows: dict[str, int | None]) -> str:
-    return ", ".join(name if count is None else f"{name} {count:,}" for name, count in rows.items())
+    return outcome.title, shown_rows(fetched.files), shown_size(fetched.size), fetched.commit[:12], state
 
 
 def _outcome_json(outcome: DatasetOutcome) -> dict[str, Any]:

@@ -74,6 +74,11 @@ class Catalog:
         return self._index.entries
 
     @property
+    def broken(self) -> Sequence[Fault]:
+        """Faults of files that cannot be read."""
+        return self._index.broken
+
+    @property
     def notices(self) -> list[str]:
         """Problems of the folders: files that cannot be read, names that are defined twice."""
         unread = [f"task file left out: {fault}" for fault in self._index.broken]

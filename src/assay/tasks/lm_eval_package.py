@@ -16,12 +16,12 @@ from assay.core.errors import UserError, missing_extra
 from assay.core.task_variants import LM_EVAL_PREFIX
 from assay.tasks.catalog import Catalog
 from assay.tasks.catalog_entries import TaskEntry
+from assay.tasks.lm_eval.file.python_code import INSTALL_LM_EVAL, LM_EVAL_EXTRA
 from assay.tasks.lm_eval.file.yaml_reader import read_task_file, references
 
 PACKAGE = "lm_eval"
 PREFIX = LM_EVAL_PREFIX
-EXTRA = "lm-eval-tasks"
-INSTALL = f"pip install 'assay-eval[{EXTRA}]'"
+INSTALL = INSTALL_LM_EVAL
 
 
 def package_tasks() -> Path | None:
@@ -43,7 +43,7 @@ def package_catalog(cache_folder: Path | None, wanted: str) -> Catalog:
     """
     folder = package_tasks()
     if folder is None:
-        raise missing_extra(PACKAGE, EXTRA, wanted)
+        raise missing_extra(PACKAGE, LM_EVAL_EXTRA, wanted)
     return _catalog(folder, cache_folder)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import Fault, UnknownName, UserError, closest, did_you_mean, suggestion, unknown_name
+from assay.core.plural import plural
 from assay.tasks.catalog import Catalog
 from assay.tasks.lm_eval_package import INSTALL, PACKAGE, PREFIX, names_code, package_catalog, package_tasks
 from assay.tasks.profiles.parse import profile_names
@@ -63,14 +64,29 @@ def unknown_task(name: str, catalog: Catalog, near_names: Sequence[str]) -> Unkn
         return UnknownName(_data_file(path))
     if name in LISTINGS:
         return UnknownName(Fault(_WHERE, f'"{name}" is not a task', next=f"Run: assay ls {LISTINGS[name]}"))
+    prefix, slash, rest = name.partition("/")
+    if slash and f"{prefix.lower().replace('-', '_')}/" == PREFIX:  # lm-eval/NAME: the name of the other package
+        found = f'unknown task "{name}" (did you mean "{PREFIX}{rest}"?)'
+        return UnknownName(Fault(_WHERE, found, next=f"See: assay ls tasks {PREFIX}"))
     if any(mark in name for mark in "/."):
         return unknown_name("task", name, near_names, _WHERE)
+    own = [fault for fault in catalog.broken if _file_name(fault) == name]
+    if own:  # its file is there and cannot be read
+        return UnknownName(*own)
     if _runs_code(name, catalog):
         found = f'no task "{name}": it is scored by running the code that a model writes, which needs a sandbox'
         return UnknownName(Fault(_WHERE, found, next="Assay has none yet. For other tasks: assay ls tasks"))
     near = suggestion(_near(name, near_names, catalog))
-    advice = _lm_eval_advice(name, catalog, bool(near))
-    return UnknownName(Fault(_WHERE, f'unknown task "{name}"{near}', next=advice or "See: assay ls tasks"))
+    advice = _lm_eval_advice(name, catalog, bool(near)) or "See: assay ls tasks"
+    found = f'unknown task "{name}"{near}'
+    if catalog.broken and not near:  # one of these files may define it
+        found += f", and {plural(len(catalog.broken), 'task file')} cannot be read: {catalog.broken[0]}"
+    return UnknownName(Fault(_WHERE, found, next=advice))
+
+
+def _file_name(fault: Fault) -> str:
+    """The name without extension of the file that a fault is in: `tasks/x.yaml:2` → x."""
+    return Path(fault.where.split("  ")[0].rpartition(":")[0] or fault.where).stem
 
 
 def _runs_code(name: str, catalog: Catalog) -> bool:

@@ -13,6 +13,33 @@ from assay.testing.benchmark_values import CheckedTask
 
 _MARKS = {"ok": "✓", "fault": "✗", "allowed": "a", "remark": "r", "": "·"}
 _LEGEND = "✓ holds   ✗ fault   a allowed by the card   r in few documents only   · does not apply"
+_SHORT_LEGEND = "✗ fault   a allowed by the card   r in few documents only   the others hold"
+# Between two columns of a listing.
+_GAP = 3
+
+
+def _show_table(checked: Sequence[CheckedTask]) -> None:
+    """A column for each check; in a window that is too narrow for that, the names of those that do not hold."""
+    console = make_console()
+    rows = [(task.name, str(task.documents), *(_MARKS[task.mark(check)] for check in CHECKS)) for task in checked]
+    headings = ("Task", "Docs", *CHECKS)
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    if sum(widths) + _GAP * len(widths) <= console.width:
+        show_listing(console, headings, rows)
+        print(_LEGEND)
+        return
+    short = [
+        (row[0], row[1], _named(task, "fault", "allowed", "remark"), _named(task, ""))
+        for row, task in zip(rows, checked, strict=True)
+    ]
+    show_listing(console, ("Task", "Docs", "Does not hold", "Does not apply"), short)
+    print(_SHORT_LEGEND)
+
+
+def _named(task: CheckedTask, *outcomes: str) -> str:
+    """The checks with these outcomes, with their marks."""
+    found = [(check, outcome) for check in CHECKS if (outcome := task.mark(check)) in outcomes]
+    return ", ".join(f"{check} {_MARKS[outcome]}" if outcome else check for check, outcome in found) or "–"
 
 
 def show_checked_tasks(checked: Sequence[CheckedTask], form: str) -> None:
@@ -27,9 +54,7 @@ def show_checked_tasks(checked: Sequence[CheckedTask], form: str) -> None:
         data = {"tasks": [task.to_json() for task in checked], "faults": len(faults)}
         print(json.dumps(data, indent=2, ensure_ascii=False, default=str))
         return
-    rows = [(task.name, str(task.documents), *(_MARKS[task.mark(check)] for check in CHECKS)) for task in checked]
-    show_listing(make_console(), ("Task", "Docs", *CHECKS), rows)
-    print(_LEGEND)
+    _show_table(checked)
     for task in checked:
         for finding in task.findings:
             if finding.is_fault:

@@ -169,6 +169,9 @@ def _output(data: Path, given: str | Path | None) -> Path:
     if given is None:
         return data.with_name(f"{_plain(stem)}.yaml")
     path = Path(given).expanduser()
+    if path.is_file() and path.suffix not in _SUFFIXES:
+        expected = "a name that ends in .yaml, or a folder"
+        raise OutputError(Fault(f"-o {path}", "is a file that is not a task file", expected, "Say -o FILE.yaml"))
     return path if path.suffix in _SUFFIXES else path / f"{_plain(stem)}.yaml"
 
 

@@ -85,6 +85,9 @@ def check_prompts(asked: Sequence[AskedDocument], config: Mapping[str, Any], fin
         findings: receives what is found.
     """
     if not any(map(_has_prompt, asked)):
+        if any(isinstance(request, RollingLoglikelihood) for item in asked for request in item.instance.requests):
+            findings.done.add("template")
+            _check_each(asked, findings, "template", _null_fault)
         return
     findings.done.update(("template", "space", "leak", "distinct"))
     _check_each(asked, findings, "template", _template_fault)
@@ -129,9 +132,14 @@ def _asked_text(request: Request) -> str:
     return prompt_text(request) + getattr(request, "continuation", "")
 
 
+def _null_fault(item: AskedDocument) -> str:
+    is_written = "null_written" in item.instance.notes
+    return 'a prompt, choice or text contains the word "None" in place of a field without a value' if is_written else ""
+
+
 def _template_fault(item: AskedDocument) -> str:
-    if "null_written" in item.instance.notes:
-        return 'a prompt or choice contains the word "None" in place of a field without a value'
+    if null := _null_fault(item):
+        return null
     for request in item.instance.requests:
         text = _asked_text(request)
         mark = next((mark for mark in _MARKS if mark in text and not item.is_own(mark)), None)

@@ -100,10 +100,16 @@ class ProfileRule:
 
     def is_for(self, task: str) -> bool:
         """Whether a task's name matches a pattern and none of those to leave out."""
-        left_out = (pattern[1:] for pattern in self.match if pattern.startswith("!"))
-        return any(fnmatchcase(task, pattern) for pattern in self.match) and not any(
+        matching, left_out = self._patterns
+        return any(fnmatchcase(task, pattern) for pattern in matching) and not any(
             fnmatchcase(task, pattern) for pattern in left_out
         )
+
+    @property
+    def _patterns(self) -> tuple[list[str], list[str]]:
+        """The patterns of names, and those of names to leave out."""
+        left_out = [pattern for pattern in self.match if pattern.startswith("!")]
+        return [pattern for pattern in self.match if pattern not in left_out], [name[1:] for name in left_out]
 
     @property
     def line(self) -> str:
@@ -111,7 +117,9 @@ class ProfileRule:
         said = self.unfit or "; ".join(variant.line for variant in self.variants)
         best = f"; {self.combine} of them" if self.combine else ""
         source = f" ({self.source})" if self.source else ""
-        return f"{', '.join(self.match) or 'all others'}: {said}{best}{source}"
+        matching, left_out = self._patterns
+        without = f" without {', '.join(left_out)}" if left_out else ""
+        return f"{', '.join(matching) or 'all others'}{without}: {said}{best}{source}"
 
 
 @dataclass(frozen=True, slots=True)

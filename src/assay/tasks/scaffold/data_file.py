@@ -17,6 +17,7 @@ from assay.data.readers import EXTENSIONS, ReadOptions, Row, is_data, read
 from assay.tasks.scaffold.file_columns import columns_of, listed
 from assay.tasks.scaffold.values import Guess, Table, rows_named
 
+_SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 _READER = "assay task new"
 _SEPARATORS = (";", "\t", "|")
 _BUILDERS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".txt": "text"}
@@ -94,7 +95,8 @@ def _check_file(path: Path, flag: str) -> None:
         expected = "a data file: " + ", ".join(EXTENSIONS)
         raise DataError(Fault(where, f"does not exist{close}", expected, "Check its path"))
     if not is_data(path):
-        advice = "Rename it so that its name says what it holds"
+        is_sheet = path.suffix.lower() in _SHEETS
+        advice = "Save the sheet as CSV" if is_sheet else "Rename it so that its name says what it holds"
         raise DataError(Fault(where, "has no extension of data files", f"one of {', '.join(EXTENSIONS)}", advice))
 
 

@@ -160,6 +160,18 @@ def test_consent_is_for_all_folders_or_for_packages(tmp_path: Path) -> None:
         consent(["nonesuch"], [])
 
 
+@pytest.mark.parametrize("name", ["lm_eval", "lm-eval"])
+def test_trust_in_a_package_that_is_not_installed_says_how_to_install_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda wanted: None)
+    with pytest.raises(TaskFileError, match=r"Run: pip install 'assay-eval\[lm-eval-tasks\]'"):
+        consent([name], [])
+    monkeypatch.setattr("importlib.util.find_spec", lambda wanted: object())
+    with pytest.raises(TaskFileError, match="Say: --trust_package lm_eval"):
+        consent(["lm-eval"], [])
+
+
 def test_without_consent_the_code_that_wants_to_run_is_listed(
     tmp_path: Path, write_yaml: Write, names: KnownNames
 ) -> None:

@@ -26,6 +26,9 @@ from assay.core.specs import TaskOptions
 from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, KeyPath, TaskFile
 
 _PACKAGE = "lm_eval"
+# The extra of this package that installs lm-eval.
+LM_EVAL_EXTRA = "lm-eval-tasks"
+INSTALL_LM_EVAL = f"pip install 'assay-eval[{LM_EVAL_EXTRA}]'"
 _TASKS = f"{_PACKAGE}.tasks"
 
 
@@ -68,9 +71,13 @@ def _package_folder(name: str) -> Path:
     """The folder of an installed package, found without importing it."""
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
     if spec is None or not spec.submodule_search_locations:
-        raise TaskFileError(
-            Fault("--trust_package", f'no installed package "{name}"', "a package of this Python", "See: pip list")
-        )
+        is_lm_eval = name.replace("-", "_").lower() == _PACKAGE
+        if is_lm_eval and name != _PACKAGE and importlib.util.find_spec(_PACKAGE) is not None:
+            advice = f"Say: --trust_package {_PACKAGE}"
+        else:
+            advice = f"Run: {INSTALL_LM_EVAL}" if is_lm_eval else "See: pip list"
+        found = f'no installed package "{name}"'
+        raise TaskFileError(Fault("--trust_package", found, "a package of this Python", advice))
     return Path(next(iter(spec.submodule_search_locations))).resolve()
 
 
