@@ -66,6 +66,9 @@ PERSON = (
     "nearly always names a person"
 )
 FINDINGS: Mapping[str, str] = {
+    "mmlu_generative": "an answer ends at its first line break, and the model begins with one: nine of ten answers are "
+    "empty",
+    "truthfulqa_gen": "the questions were selected so that a common misconception is the likelier answer",
     "bbq": PERSON,
     "bbq_categories": PERSON,
     "raft": "most tasks get one class in 70 to 100 % of the documents, and macro F1 is then below that of guessing",
@@ -498,7 +501,9 @@ def _published_cells(result: Facts, row: Row, entry: Facts, score: PublishedScor
 def _checks(result: Facts, tasks: Sequence[Row], shown: Sequence[Row]) -> str:
     """What is wrong with the numbers, or looks wrong: impossible values, missing scores, scores below chance."""
     faults = [f"- `{row.name}`: {text}.\n" for row in tasks for text in _faults(result, row)]
-    below = [row for row in (*tasks, *(row for row in shown if row.parts)) if row.verdict == BELOW]
+    wholes = {row.name for row in shown if row.parts and row.verdict == BELOW}
+    below = [row for row in shown if row.verdict == BELOW]
+    below += [row for row in tasks if row.verdict == BELOW and row.benchmark not in wholes and row not in shown]
     lines = ["## Checks\n\n"]
     lines += faults or ["No score is missing or impossible, and every interval holds its score.\n"]
     one: dict[str, list[Row]] = {}
