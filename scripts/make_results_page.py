@@ -299,7 +299,8 @@ def _head(result: Facts, tasks: Sequence[Row], names: Sequence[ModelName]) -> st
     limit = spec.get("options", {}).get("generation", {}).get("max_gen_toks")
     drawn += "" if limit is None else f" Generated answers end after {plural(limit, 'token')}."
     weights += f", computed in {manifest['model']['precision']}"
-    hours = sum(result["timings"].values()) / 3600
+    known = asked["known"]
+    resumed = f" Earlier commands, which were stopped, had stored {known:,} of the responses." if known else ""
     return f"""\
 # Results of {model.rpartition("/")[2]}
 
@@ -314,7 +315,7 @@ One run of {model}{weights}, on every task of [the library](library.md) whose da
 
 {time.strftime("%d %B %Y", time.gmtime(manifest["date"]))}; {version}; Python {manifest["python"]}, {packages};
 {plural(manifest["cores"], "core")} of {manifest["processor"]}; {asked["unique"]:,} requests, {asked["failed"]:,} of
-them failed. The command that ended the run took {hours:.1f} hours; the same command resumes a run that was stopped.
+them failed.{resumed} The same command resumes a run that was stopped.
 
 *Score* is the metric that the [benchmark's card](benchmarks.md) names, with its 95 % interval. *Chance* is the score of
 guessing, with that of always choosing the commonest class in brackets. A score is *above* chance if its interval is,

@@ -75,7 +75,12 @@ def result() -> dict[str, Any]:
         "assay_git": {"revision": "0123456789abcdef"},
     }
     notices = ['boolq: "no" is predicted in all 50 documents and correct in 15 of them']
-    rest = {"version": "0.1.0", "run": "r", "store": "nowhere.db", "requests": {"unique": 900, "failed": 2}}
+    rest = {
+        "version": "0.1.0",
+        "run": "r",
+        "store": "nowhere.db",
+        "requests": {"unique": 900, "known": 700, "failed": 2},
+    }
     return {**rest, "timings": {"execute": 7200.0}, "notices": notices, "tasks": tasks, "manifest": manifest}
 
 
@@ -91,6 +96,7 @@ def test_the_head_says_what_was_run_without_the_folders_of_one_machine(page: str
     assert f"{line} --store s.db\n" in page and "~/" not in page
     assert "Assay 0.1.0 (commit 0123456789ab); Python 3.11.7, torch 2.13.0" in page
     assert "(Q4_1), computed in float32" in page and "Generated answers end after 256 tokens." in page
+    assert "which were stopped, had stored 700 of the responses" in page
     assert "900 requests, 2 of" in page and "50 random documents of each task" in page
 
 
