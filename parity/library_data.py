@@ -68,6 +68,8 @@ def prepare_data(tasks: Sequence[Task], shared: Path, folder: Path) -> tuple[Pat
         elif (ROWS / path).is_dir():
             for name in (path, *filter(None, [_THEIRS.get(path)])):
                 _add_rows(ROWS / path, hub / name, config)
+            if options.get("data_files"):  # which name files of another type
+                _add_rows(ROWS / path, data / path, config)
     for made in {path.parent.parent for path in hub.glob("*/*/*/*.jsonl") if not path.parent.parent.is_symlink()}:
         _describe(made)
     return hub, data

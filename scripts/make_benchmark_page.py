@@ -70,7 +70,8 @@ def page() -> str:
     names = sorted(families, key=lambda name: (name == "demo", name))
     parts = [INTRO.format(count=plural(count, "task"), families=plural(len(names), "family", "families"))]
     parts += ["".join(_family(name, sorted(families[name]), catalog)) for name in names]
-    parts.append("".join(_checks([member for name in names for member in sorted(families[name])], catalog)))
+    if CONTRACT.is_file() and PARITY.is_file():
+        parts.append("".join(_checks([member for name in names for member in sorted(families[name])], catalog)))
     return "\n".join(parts)
 
 
@@ -152,14 +153,18 @@ def _checked(found: Sequence[Facts], total: int) -> list[str]:
 
 
 def _compared(compared: Sequence[Facts]) -> str:
-    """The comparison with lm-eval; why, where there was none."""
+    """The comparison with lm-eval: what is equal, and why the others were not compared."""
     if not compared:
         return "–"
-    equal = [item for item in compared if item["prompts"] == item["scores"] == "equal"]
-    documents = sum(item["documents"] for item in equal)
-    said = [f"equal: {plural(len(equal), 'task')}, {plural(documents, 'document')}"] if equal else []
-    others = dict.fromkeys(item["remark"] or "not compared" for item in compared if item not in equal)
-    return "; ".join([*said, *others])
+    said = []
+    for what in ("prompts", "scores"):
+        equal = [item for item in compared if item[what] == "equal"]
+        if equal:
+            said.append(f"{what} equal in {plural(len(equal), 'task')}")
+    differing = [item for item in compared if {item["prompts"], item["scores"]} - {"equal", "–"}]
+    failed = [item for item in compared if item["prompts"] == "–"]
+    reasons = dict.fromkeys(item["remark"] or "not compared" for item in (*differing, *failed))
+    return "; ".join([*said, *reasons])
 
 
 def _line(cells: Any) -> str:

@@ -80,6 +80,8 @@ FINDINGS: Mapping[str, str] = {
     "own check)",
 }
 
+CUT_GROUPS = "the sample cuts the groups, and smaller groups are easier, so there is no level of chance"
+
 Facts = Mapping[str, Any]
 
 
@@ -146,16 +148,17 @@ def _row(
     score = _primary(own.get("metrics", ()), card.get("primary", ""))
     counts = own["denominators"]
     text, share = constant.get(name, ("", 0.0))
+    is_cut = score is not None and score.metric.startswith("group_") and counts["total"] < counts["available"]
     return Row(
         name=name,
         family=known.family if known is not None else "",
         benchmark=(known.whole if known is not None else "") or name,
         score=score,
-        chance=card.get("chance"),
-        majority=card.get("majority"),
+        chance=None if is_cut else card.get("chance"),
+        majority=None if is_cut else card.get("majority"),
         shots=entry["num_fewshot"],
         documents=(counts["total"], counts["available"]),
-        remarks=tuple(_remarks(counts, entry, score, text)),
+        remarks=(*_remarks(counts, entry, score, text), *([CUT_GROUPS] if is_cut else [])),
         constant=share,
     )
 

@@ -437,7 +437,7 @@ def test_the_token_of_a_dataset_reaches_the_hub_and_nothing_else(world: World, h
     (world.folder / "private/y.yaml").write_text(text)
     words = ("run", "--model", "dummy", "--tasks", "y", "--include_path", "private")
     said = world.run(*words, code=2, HF_ENDPOINT=address)
-    assert 'dataset "acme/private" could not be loaded' in said and MARK not in said
+    assert 'dataset "acme/private" could not be fetched' in said and MARK not in said
     assert f"Bearer {token}" in seen
 
 

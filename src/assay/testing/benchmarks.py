@@ -127,6 +127,14 @@ class _Contract:
         spec = replace(self.spec, tasks=tuple(item for item in wanted if isinstance(item, str)))
         return with_metrics(resolve_tasks(spec, wanted, self.catalog), spec.options).tasks
 
+    def spec_for(self, task: Task) -> RunSpec:
+        """The specification that selects documents: the first ones instead of a sample that would cut groups."""
+        size = self.spec.subsampling.sample
+        metrics = task.card.config.get("metric_list") or ()
+        if size is None or not any({"group", "group_size"} & set(metric) for metric in metrics):
+            return self.spec
+        return replace(self.spec, limit=size, subsampling=replace(self.spec.subsampling, sample=None))
+
     def forms(self, task: Task, wanted: Sequence[str | Task], checked: dict[str, CheckedTask]) -> Iterator[AskedTask]:
         """The task as it is, in every style, and for every kind of head that its format allows."""
         self.progress(task.card.name)
@@ -186,7 +194,7 @@ class _Contract:
         findings = FindingList(name, 0, self.allowances(task))
         findings.done.add("builds")
         try:
-            documents = selected_documents(task, self.spec)
+            documents = selected_documents(task, self.spec_for(task))
         except AssayError as error:
             findings.add("builds", str(error))
             return AskedTask(task, name, (), findings, head)

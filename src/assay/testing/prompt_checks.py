@@ -172,8 +172,9 @@ def _is_odd(item: AskedDocument, text: str, start: int, end: int) -> bool:
     """Whether white space in a text comes from neither the document nor its examples."""
     if start == end:
         return False
-    before, after = text[max(start - _AROUND, 0) : end], text[start : end + _AROUND]
-    return not (item.is_own(before) or item.is_own(after) or item.has_edge(text, start, end))
+    # White space alone says nothing: it is in every document.
+    around = [text[max(start - _AROUND, 0) : end] if start else "", text[start : end + _AROUND] if text[end:] else ""]
+    return not (any(own and item.is_own(own) for own in around) or item.has_edge(text, start, end))
 
 
 def _equal_requests(item: AskedDocument) -> str:
@@ -227,7 +228,7 @@ def _check_leak(asked: Sequence[AskedDocument], delimiter: str, findings: Findin
     right = [document for document, is_right, _ in given if is_right]
     excess = len(right) - sum(wrong for _, _, wrong in given)
     if len(right) >= 2 and excess > _MOST_GIVEN * len(given):
-        findings.add_documents("leak", "the question contains the right answer, and not the wrong ones", right, True)
+        findings.add_documents("leak", "the question contains the right answer, and not the wrong ones", right)
 
 
 def _is_continued(item: AskedDocument, delimiter: str) -> bool:
