@@ -26,6 +26,13 @@ def ignoring_echo(body: Json, sound: Json) -> Json:
     return sound
 
 
+def in_chat_form(body: Json, sound: Json) -> Json:
+    """As llama.cpp's /v1/completions."""
+    for choice in sound["choices"]:
+        choice["logprobs"] = {"content": [{"id": 1, "token": "a", "logprob": -1.0}]}
+    return sound
+
+
 def without_logprobs(body: Json, sound: Json) -> Json:
     """As Ollama and LM Studio: the fields are accepted and dropped."""
     for choice in sound["choices"]:
@@ -79,6 +86,7 @@ def same_for_all(body: Json, sound: Json) -> Json:
 
 REFUSED = {
     "echo is ignored": ignoring_echo,
+    "form of chat completions": in_chat_form,
     "echo or logprobs is ignored": without_logprobs,
     "shifted by one": shifted(1),
     "shifted by": shifted(-1),

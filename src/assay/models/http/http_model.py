@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from assay.core.errors import Fault, ModelError
@@ -20,22 +20,21 @@ from assay.core.requests import REQUEST_KINDS, Demonstrated, Generation, Message
 from assay.core.responses import Failure, Logprob, Output, Text, unsupported
 from assay.core.specs import ModelSettings
 from assay.models.download import hub
-from assay.models.http.api_key import ApiKey, read_api_key
+from assay.models.http.api_key import read_api_key
 from assay.models.http.arguments import AUTO, LLAMACPP, LOCAL, NONE, OPENAI, REMOTE, VLLM, HttpArguments
 from assay.models.http.arguments import read_http_arguments as read_arguments
-from assay.models.http.client import Client, ClientSettings, require_aiohttp
+from assay.models.http.client import ClientSettings, require_aiohttp
+from assay.models.http.connection import Connection
 from assay.models.http.dialects.chat import Chat
 from assay.models.http.dialects.completions import Completions
 from assay.models.http.dialects.llamacpp import LlamaCpp
 from assay.models.http.dialects.vllm import Vllm
 from assay.models.http.exchange import Dialect, Exchange, GenerationCall, TokenScore
 from assay.models.http.local_tokenizer import LocalTokenizer
-from assay.models.http.loop_thread import LoopThread
 from assay.models.http.probe import TEXT, Probe
 from assay.models.http.replies import Rejection
 from assay.models.http.server_facts import ServerFacts, find_facts
 from assay.models.http.server_tokenizer import ServerTokenizer
-from assay.models.http.workers import send_all
 from assay.models.loading.hf_arguments import CausalArguments
 from assay.models.loading.tokenizer import token_rules
 from assay.models.tokens.chat import ChatRenderer
@@ -50,6 +49,7 @@ _USUAL_LENGTH = 2048
 # A server must have room for the last token of a scored text, which other models only predict, and for one token after.
 _RESERVED = 2
 _PROBE_RETRIES = 2
+_WORKS = "what works: vLLM, llama.cpp, or a server with echo and logprobs, see docs/http-models.md"
 _OPENAI_HOST = "https://api.openai.com/"
 # The answer to a limit of 0 new tokens.
 _NOTHING = Text("", "length", notes=("stop_at_limit",))
@@ -76,21 +76,26 @@ class HttpModel:
     def __init__(self, arguments: HttpArguments) -> None:
         require_aiohttp(f"model {arguments.model} at {arguments.base_url}")
         self.arguments = arguments
-        self._thread = LoopThread()
-        self._client: Client | None = None
-
-    @cached_property
-    def _key(self) -> ApiKey | None:
-        return read_api_key(self.arguments.api_key_env, self.arguments.api_key_file)
+        settings = ClientSettings(
+            base_url=arguments.base_url,
+            most=arguments.num_concurrent,
+            max_retries=arguments.max_retries,
+            timeout=arguments.timeout,
+            patience=arguments.patience,
+            backoff=arguments.backoff,
+            verify_certificate=arguments.verify_certificate,
+            ca_cert_path=arguments.ca_cert_path,
+        )
+        self._connection = Connection(settings, partial(read_api_key, arguments.api_key_env, arguments.api_key_file))
 
     @cached_property
     def facts_of_server(self) -> ServerFacts:
         """What the server says of itself."""
-        return self._thread.call(find_facts(self._connected(), self.arguments.model))
+        return find_facts(self._connection, self.arguments.model)
 
     def description(self) -> Mapping[str, Any]:
         """Execution report: requests, rejections by kind, and the names that the server gave in its answers."""
-        client = self._client
+        client = self._connection.used
         if client is None:
             return {}
         names = {name: sorted(found) for name, found in client.names.items() if found}
@@ -109,7 +114,7 @@ class HttpModel:
 
     def notices(self) -> Iterator[str]:
         """Notices about what happened at the server."""
-        client = self._client
+        client = self._connection.used
         if client is None:
             return
         for name, found in client.names.items():
@@ -118,34 +123,7 @@ class HttpModel:
 
     def close(self) -> None:
         """Closes all connections; the next request opens new ones."""
-        client, self._client = self._client, None
-        if client is not None:
-            try:
-                self._thread.call(client.close())
-            finally:
-                self._thread.close()
-
-    def _connected(self) -> Client:
-        """The client, created on first use."""
-        if self._client is None:
-            wanted = self.arguments
-            settings = ClientSettings(
-                base_url=wanted.base_url,
-                most=wanted.num_concurrent,
-                max_retries=wanted.max_retries,
-                timeout=wanted.timeout,
-                patience=wanted.patience,
-                backoff=wanted.backoff,
-                verify_certificate=wanted.verify_certificate,
-                ca_cert_path=wanted.ca_cert_path,
-            )
-            self._client = Client(settings, self._key)
-        return self._client
-
-    def _sent(self, tasks: Iterator[tuple[int, Exchange[Any]]]) -> Iterator[tuple[int, Any]]:
-        """Answers of all exchanges as they arrive."""
-        client = self._connected()
-        return self._thread.stream(lambda box: send_all(client, tasks, box))
+        self._connection.close()
 
     def _fingerprint(self, tokenizer: str | None, settings: Mapping[str, Any]) -> Fingerprint:
         wanted = self.arguments
@@ -190,7 +168,7 @@ class CompletionsModel(HttpModel):
         kinds = frozenset(REQUEST_KINDS) if scoring.dialect is not None else frozenset({Generation.kind})
         family = "completions server"
         if scoring.dialect is None:
-            family = f"completions server whose log-likelihoods are refused: {'; '.join(scoring.reasons)}"
+            family = f"completions server whose log-likelihoods are refused: {'; '.join(scoring.reasons)}; {_WORKS}"
         return Capabilities(kinds, max_tokens=self._scored_length, is_deterministic=False, family=family)
 
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
@@ -230,7 +208,9 @@ class CompletionsModel(HttpModel):
         yield from ((places[index], answer) for index, answer in job.answered)
         texts = [text for group in job.groups(shares_prefixes=False) for text in group]
         tasks = ((number, dialect.score(text.ids, text.scored)) for number, text in enumerate(texts))
-        answers = ((texts[number].index, _logprob(texts[number], found)) for number, found in self._sent(tasks))
+        answers = (
+            (texts[number].index, _logprob(texts[number], found)) for number, found in self._connection.stream(tasks)
+        )
         yield from ((places[index], answer) for index, answer in job.collect(answers))
 
     def _generate(self, requests: Sequence[tuple[int, Generation]]) -> Iterator[Answer]:
@@ -243,7 +223,7 @@ class CompletionsModel(HttpModel):
             else:
                 yield index, found
         if calls:
-            yield from self._sent(iter(calls))
+            yield from self._connection.stream(iter(calls))
 
     def _calls(
         self, requests: Sequence[tuple[int, Generation]]
@@ -304,13 +284,13 @@ class CompletionsModel(HttpModel):
         facts = self.facts_of_server
         is_llamacpp = facts.kind == LLAMACPP
         body = {"content": TEXT} if is_llamacpp else {"model": wanted.model, "prompt": TEXT}
-        found = self._thread.call(self._connected().look("/tokenize", body))
+        found = self._connection.look("/tokenize", body)
         if isinstance(found, Rejection):
             if backend == REMOTE:
                 advice = "Set tokenizer=FOLDER with the model's tokenizer.json instead"
                 raise ModelError(Fault("model_args.tokenizer_backend", f"/tokenize {found.message}", next=advice))
             return None
-        return ServerTokenizer(self._ask_all, wanted.model, is_llamacpp, facts.special or {})
+        return ServerTokenizer(self._connection.ask_all, wanted.model, is_llamacpp, facts.special or {})
 
     @cached_property
     def _encoder(self) -> Encoder | None:
@@ -346,7 +326,7 @@ class CompletionsModel(HttpModel):
             if LLAMACPP in names:
                 names = [LLAMACPP]  # it ignores echo
         probe = Probe(
-            ask=lambda exchange: self._thread.call(self._connected().ask(exchange, _PROBE_RETRIES)),
+            ask=partial(self._connection.ask, max_retries=_PROBE_RETRIES),
             ids=encode_texts(encoder.rules, [TEXT])[TEXT],
             find_id=self._only_id,
             tolerance=self.arguments.probe_tolerance,
@@ -365,7 +345,7 @@ class CompletionsModel(HttpModel):
         tokenizer, facts = self._tokenizer, self.facts_of_server
         if not isinstance(tokenizer, LocalTokenizer) or facts.kind not in (VLLM, LLAMACPP):
             return []
-        theirs = ServerTokenizer(self._ask_all, self.arguments.model, facts.kind == LLAMACPP, {"": ""})
+        theirs = ServerTokenizer(self._connection.ask_all, self.arguments.model, facts.kind == LLAMACPP, {"": ""})
         own = encode_texts(encoder.rules, [TEXT], special=False)[TEXT]
         (found,) = theirs([TEXT], add_special_tokens=False)["input_ids"]
         return [] if own == found else ["the tokenizer of the folder is not that of the server"]
@@ -377,14 +357,6 @@ class CompletionsModel(HttpModel):
             return None
         ids = encode_texts(self._encoder.rules, [text], special=False)[text]
         return ids[0] if len(ids) == 1 else None
-
-    def _ask_all(self, exchanges: Sequence[Exchange[Any]]) -> Sequence[Any]:
-        """Answers of a few exchanges, in order."""
-        client = self._connected()
-        if len(exchanges) == 1:
-            return [self._thread.call(client.ask(exchanges[0]))]
-        found = dict(self._sent(iter(list(enumerate(exchanges)))))
-        return [found[number] for number in range(len(exchanges))]
 
 
 class ChatModel(HttpModel):
@@ -412,7 +384,7 @@ class ChatModel(HttpModel):
                 yield index, found
         if calls:
             assert self.facts_of_server  # raises now if the server cannot be reached
-            yield from self._sent(iter(calls))
+            yield from self._connection.stream(iter(calls))
 
     @cached_property
     def _dialect(self) -> Chat:

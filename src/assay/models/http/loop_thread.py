@@ -45,11 +45,11 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    def call(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """The result of a coroutine; waits for it."""
+    def call(self, coroutine: Coroutine[Any, Any, Result], timeout: float | None = None) -> Result:
+        """The result of a coroutine; waits for it, at most so many seconds."""
         future = self._start(coroutine)
         try:
-            return future.result()
+            return future.result(timeout)
         except BaseException:
             future.cancel()
             raise

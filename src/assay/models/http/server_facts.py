@@ -1,17 +1,16 @@
 """What a server says of itself: its kind, its models, its limits and its version.
 
-In: an opened client. Out: `ServerFacts`. Endpoints that a server does not have are left out; nothing is guessed.
+In: a connection. Out: `ServerFacts`. Endpoints that a server does not have are left out; nothing is guessed.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Fault, ModelError
-from assay.models.http.client import Client
+from assay.models.http.connection import Connection
 from assay.models.http.replies import Rejection
 
 _MOST_LISTED = 10
@@ -36,22 +35,20 @@ class ServerFacts:
     models: tuple[str, ...] = ()
 
 
-async def find_facts(client: Client, model: str) -> ServerFacts:
+def find_facts(connection: Connection, model: str) -> ServerFacts:
     """Asks a server for facts.
 
     Raises:
         ModelError: if it cannot be reached, refuses the key, or lists its models without the named one.
     """
-    listed = await client.look("models")
+    listed = connection.look("models")
     if isinstance(listed, Rejection) and listed.kind in ("unreachable", "unauthorized", "tls", "address", "redirect"):
         advice = listed.advice or "Start the server, or check base_url in --model_args"
-        raise ModelError(Fault(client.settings.base_url, listed.message, "a server", advice))
+        raise ModelError(Fault(connection.client.settings.base_url, listed.message, "a server", advice))
     rows = [] if isinstance(listed, Rejection) else listed.get("data")
     entries = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     names = tuple(str(row.get("id")) for row in entries)
-    properties, version, tokens = await asyncio.gather(
-        client.look("/props"), client.look("/version"), client.look("/tokenizer_info")
-    )
+    properties, version, tokens = map(connection.look, ("/props", "/version", "/tokenizer_info"))
     if not isinstance(properties, Rejection) and "default_generation_settings" in properties:
         return _llamacpp(properties, names)  # serves its one model under any name
     if names and model not in names:

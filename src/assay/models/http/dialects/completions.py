@@ -119,6 +119,8 @@ def _read_echo(choice: Mapping[str, Any], ids: Sequence[int]) -> list[TokenScore
 def _read_step(data: Mapping[str, Any]) -> Step:
     choice = choices_of(data)[0]
     logprobs = mapping_of(choice.get("logprobs"), _LOGPROBS)
+    if "content" in logprobs:
+        raise Unreadable("no_logprobs", "logprobs has the form of chat completions, which has none of prompts")
     tokens = list_of(logprobs.get("tokens"), "tokens", 1)
     values = list_of(logprobs.get("token_logprobs"), "token_logprobs", 1)
     ids = choice.get("token_ids")
