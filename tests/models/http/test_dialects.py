@@ -192,3 +192,10 @@ def test_options_without_effect_are_not_sent() -> None:
     assert isinstance(exchange, Exchange) and exchange.body is not None
     assert {"temperature": 0.5, "top_p": 0.9}.items() <= exchange.body.items()
     assert "num_beams" not in exchange.body and "stop" not in exchange.body
+
+
+def test_penalties_change_greedy_answers_and_are_sent() -> None:
+    request = Generation("Q", sampling=Sampling(options=(("presence_penalty", 1.5), ("top_p", 0.9))))
+    exchange = Completions("m").generate(GenerationCall("Q", request, 9))
+    assert isinstance(exchange, Exchange) and exchange.body is not None
+    assert exchange.body["presence_penalty"] == 1.5 and "top_p" not in exchange.body

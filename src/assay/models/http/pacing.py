@@ -1,7 +1,8 @@
 """How many requests are in flight: additive increase, multiplicative decrease, and one pause shared by all.
 
 In: successes and rate limits. Out: a slot for each request. The limit doubles until the first rate limit, then grows by
-one for every round of successes; a rate limit halves it once per pause, however many requests it hits.
+one for every round of successes; a rate limit halves it once per pause, at most once per second, however many requests
+it hits.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ _START = 8
 _CUT = 0.5
 # After a pause the workers begin spread over this share of it, at most so many seconds.
 _SPREAD, _MOST_SPREAD = 0.25, 2.0
+# Requests that were in flight together are refused together: one sign, not many.
+_SECONDS_BETWEEN_CUTS = 1.0
 
 
 class Pacing:
@@ -36,7 +39,7 @@ class Pacing:
         self._active = 0
         self._successes = 0
         self._is_doubling = True
-        self._resume = 0.0
+        self._resume = self._next_cut = 0.0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._random = random.Random()
 
@@ -63,10 +66,13 @@ class Pacing:
         now = asyncio.get_running_loop().time()
         if now >= self._resume:
             self.pauses += 1
+        if now >= self._next_cut:
             self.limit = max(1, int(self.limit * _CUT))
             self.lowest = min(self.lowest, self.limit)
             self._is_doubling, self._successes = False, 0
+            self._next_cut = now + _SECONDS_BETWEEN_CUTS
         self._resume = max(self._resume, now + seconds)
+        self._next_cut = max(self._next_cut, self._resume)
 
     async def _enter(self) -> None:
         loop = asyncio.get_running_loop()

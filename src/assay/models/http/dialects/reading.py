@@ -27,6 +27,8 @@ _HIGHEST_SEED = 2**31 - 1
 # A note: token ids were sent, and the server counts another number of them.
 _OTHER_COUNT = "server_counts_other_prompt_tokens"
 
+# Options without effect on greedy decoding; penalties have one.
+_OF_SAMPLING = frozenset({"top_p", "top_k", "min_p"})
 # Options of transformers and lm-eval that change nothing when they have these values.
 _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "do_sample": (True, False),
@@ -111,7 +113,7 @@ def sampling_fields(request: Generation, allowed: frozenset[str], default_seed: 
             continue
         if name not in allowed:
             return Failure("unsupported", f"this server cannot generate with {name}={value!r}", retryable=False)
-        if not sampling.is_greedy:
+        if not (sampling.is_greedy and name in _OF_SAMPLING):
             fields[name] = value
     seed = _seed(sampling, request.draw, default_seed)
     return fields if seed is None else {**fields, "seed": seed}
