@@ -48,15 +48,15 @@ def test_lists_show_every_model_with_a_description() -> None:
     assert set(DESCRIPTIONS) == set(MODELS.table)
 
 
-def test_the_names_of_lm_eval_lead_to_hf() -> None:
-    assert set(ALIASES.values()) == {"hf"}
+def test_the_names_of_lm_eval_lead_to_models() -> None:
+    assert set(ALIASES.values()) == {"hf", "openai", "openai-chat"}
     assert not set(ALIASES) & set(model_names())
 
 
 def test_listing_models_imports_nothing_heavy() -> None:
     script = "import sys; from assay.models.model_registry import model_rows; model_rows(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"torch", "transformers", "numpy", "gguf"} & set(loaded)
+    assert not {"torch", "transformers", "numpy", "gguf", "aiohttp"} & set(loaded)
 
 
 def test_only_an_absent_causal_model_of_the_table_must_be_fetched() -> None:

@@ -15,12 +15,15 @@ from assay.core.errors import Fault, UnknownName, did_you_mean
 from assay.models.download.hub import HUB_ID
 
 # lm-eval model types that Assay does not have: the reason, and what to use instead. {} is the model the user named.
-_HTTP = "models behind an HTTP API are not supported yet", "For weights on this machine or the Hub: {}"
+_HTTP = (
+    "this provider's own API is not supported yet",
+    "For a server with OpenAI's API: --model openai-chat --model_args model=NAME,base_url=URL",
+)
 _ENGINE = "Assay runs the same weights with its own engine", "Use: {}"
 _MEDIA = "this version does not support images or audio", "For text only: {}"
 _GGUF = (
-    "lm-eval's name for a llama.cpp server; models behind an HTTP API are not supported yet",
-    ("For a GGUF file: --model FOLDER/NAME.gguf"),
+    "lm-eval's name for a llama.cpp server",
+    "For a running server: --model openai --model_args model=NAME,base_url=URL. For a file: --model FOLDER/NAME.gguf",
 )
 _STEERED = "models with steering vectors are not supported", "For the model without steering: {}"
 
@@ -29,8 +32,7 @@ UNSUPPORTED_MODELS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("vllm", "sglang", "sglang-generate", "trtllm", "nemo_lm", "megatron_lm", "mamba_ssm"), _ENGINE),
     **dict.fromkeys(("neuronx", "openvino", "onnxruntime", "onnxruntime-genai", "ipex", "habana", "winml"), _ENGINE),
     **dict.fromkeys(("optimum", "llama-cpp", "llamacpp", "mlx", "exllama", "deepspeed", "accelerate"), _ENGINE),
-    **dict.fromkeys(("local-completions", "local-chat-completions", "openai", "openai-completions"), _HTTP),
-    **dict.fromkeys(("openai-chat-completions", "anthropic", "anthropic-chat", "anthropic-completions"), _HTTP),
+    **dict.fromkeys(("anthropic", "anthropic-chat", "anthropic-completions"), _HTTP),
     **dict.fromkeys(("anthropic-chat-completions", "litellm", "litellm-chat", "litellm-chat-completions"), _HTTP),
     **dict.fromkeys(("textsynth", "watsonx", "watsonx_llm", "ollama", "gemini", "azure", "together", "tgi"), _HTTP),
     **dict.fromkeys(("hf-multimodal", "hf-audiolm-qwen", "hf-mistral3", "vllm-vlm"), _MEDIA),

@@ -23,17 +23,25 @@ MODELS = Registry(
         "hf": "assay.models.hf.families:open_hf",
         "dummy": "assay.models.dummy:open_dummy",
         "ngram": "assay.models.ngram:open_ngram",
+        "openai": "assay.models.http.http_model:open_openai",
+        "openai-chat": "assay.models.http.http_model:open_openai_chat",
     },
     "assay.models",
 )
 
 # Names used by lm-eval.
-ALIASES = dict.fromkeys(("hf-auto", "hf-causal", "hf-seq2seq", "huggingface", "transformers"), "hf")
+ALIASES = {
+    **dict.fromkeys(("hf-auto", "hf-causal", "hf-seq2seq", "huggingface", "transformers"), "hf"),
+    **dict.fromkeys(("local-completions", "openai-completions"), "openai"),
+    **dict.fromkeys(("local-chat-completions", "openai-chat-completions"), "openai-chat"),
+}
 
 DESCRIPTIONS = {
     "hf": "transformers decoder, encoder-decoder or encoder: pretrained=FOLDER[,dtype=…]",
     "dummy": "answers from a hash of the request, for trials: seed=0",
     "ngram": "byte n-gram model trained on the spot, real but weak: order=3,corpus=FILE",
+    "openai": "server with /v1/completions: model=NAME,base_url=URL[,tokenizer=FOLDER]",
+    "openai-chat": "server with /v1/chat/completions, generation only: model=NAME,base_url=URL",
 }
 
 

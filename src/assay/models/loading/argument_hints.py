@@ -35,7 +35,7 @@ _DEVICE = (
 _EIGHT = "Use: quantize=int8_weights"
 _FOUR = "Use: quantize=int8_weights; or a GGUF file with 4-bit weights: --model FOLDER/NAME.gguf"
 _GPTQ = "GPTQ weights are not supported. Use the original weights; quantize=int8_weights loads them in 8 bits"
-_SERVER = "It is for models behind an HTTP API, which are not supported yet"
+_SERVER = "It is for models behind HTTP. Use: --model openai --model_args model=NAME,base_url=URL"
 _BATCHES = "Leave it out: batch_size=auto (default) sizes batches by memory"
 _MERGE = (
     'Merge the adapter into its model: python -c "from peft import AutoPeftModelForCausalLM as M; '

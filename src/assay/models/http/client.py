@@ -1,0 +1,273 @@
+"""Sends exchanges to one server: keep-alive connections, timeouts, retries, shared pauses, and a breaker.
+
+In: exchanges. Out: what each reads from its answer, or a `Failure`; a `ModelError` where no request can succeed.
+
+Retries: transport faults, 5xx and unreadable answers with jittered backoff, up to `max_retries` per request. Rate
+limits and overload pause all requests; they count against `patience` seconds per request, not against `max_retries`.
+What cannot succeed is not asked again: 400 is a failure of one request; 401, 402, 403, 404 and exhausted quotas end the
+run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import ssl
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from assay.core.errors import Fault, ModelError, missing_extra, plain_reason
+from assay.core.responses import Failure
+from assay.core.secrets import redacted_text
+from assay.models.http.api_key import ApiKey
+from assay.models.http.exchange import Exchange, Unreadable, Value
+from assay.models.http.pacing import Pacing
+from assay.models.http.replies import Action, Rejection, read_reply
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_CONNECT_SECONDS = 10.0
+# Between the headers and the end of an answer that is not streamed.
+_BODY_SECONDS = 60.0
+# uvicorn closes idle connections after 5 seconds.
+_KEEPALIVE_SECONDS = 4.0
+_MOST_BACKOFF = 30.0
+# Further attempts to learn something about a server.
+_LOOKS = 2
+# Identical failures without a success in between that end the run.
+_BREAKER = 20
+# Failures that depend on the request alone.
+_OF_THE_REQUEST = frozenset({"too_long", "no_content", "content_filter", "refusal", "truncated_thinking"})
+_MOST_NAMES = 20
+_NUMBERS = re.compile(r"\d+")
+SAVED = "Answers so far are saved: run the command again to continue"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """How a server is reached.
+
+    Attributes:
+        base_url: address of the API, such as `http://127.0.0.1:8000/v1`.
+        most: highest number of requests in flight.
+        max_retries: attempts after the first, per request.
+        timeout: seconds for one attempt.
+        patience: longest time spent on one request, including pauses that the server asks for.
+        backoff: seconds before the first retry; doubled for each further one.
+        verify_certificate: whether TLS certificates are verified.
+        ca_cert_path: file of certificates to trust; None for the system's.
+    """
+
+    base_url: str
+    most: int = 16
+    max_retries: int = 10
+    timeout: float = 300.0
+    patience: float = 1800.0
+    backoff: float = 0.5
+    verify_certificate: bool = True
+    ca_cert_path: str | None = None
+
+    @property
+    def root(self) -> str:
+        """The server's address without the API's `/v1`."""
+        return self.base_url.removesuffix("/v1")
+
+
+def require_aiohttp(purpose: str) -> None:
+    """Raises an error that names the extra if aiohttp is not installed."""
+    try:
+        import aiohttp  # noqa: F401
+    except ImportError:
+        raise missing_extra("aiohttp", "api", purpose) from None
+
+
+class Client:
+    """A client of one server; its coroutines run in one event loop.
+
+    Attributes:
+        settings: how the server is reached.
+        pacing: requests in flight, pauses.
+        counts: rejections by kind.
+        attempts: requests sent.
+        answered: requests that were answered.
+        names: names that the server gave in its answers: `model`, `system_fingerprint`.
+        stopped: the error that ended the run; None while it goes on.
+    """
+
+    def __init__(self, settings: ClientSettings, key: ApiKey | None = None) -> None:
+        self.settings = settings
+        self.pacing = Pacing(settings.most)
+        self.counts: Counter[str] = Counter()
+        self.attempts = self.answered = 0
+        self.names: dict[str, set[str]] = {"model": set(), "system_fingerprint": set()}
+        self.stopped: ModelError | None = None
+        self._key = key
+        self._session: aiohttp.ClientSession | None = None
+        self._random = random.Random()
+        self._streak: tuple[str, int] = ("", 0)
+
+    async def ask(self, exchange: Exchange[Value], max_retries: int | None = None) -> Value | Failure:
+        """What an exchange reads from the server's answer, or why there is none.
+
+        Raises:
+            ModelError: if no request can succeed, such as for a rejected key.
+        """
+        most = self.settings.max_retries if max_retries is None else max_retries
+        started = time.monotonic()
+        retries, may_repeat_at_once = 0, True
+        repeats: Counter[str] = Counter()
+        while True:
+            if self.stopped is not None:
+                raise self.stopped
+            async with self.pacing.slot():
+                found = await self._attempt(exchange)
+            if not isinstance(found, Rejection):
+                self._succeeded()
+                return found
+            self.counts[found.kind] += 1
+            if found.action is Action.STOP:
+                raise self.stop(found.message, found.advice)
+            if found.action is Action.FAIL:
+                return self._failed(found, retryable=False)
+            if found.kind == "disconnected" and may_repeat_at_once:
+                may_repeat_at_once = False  # the server closed an idle connection: no attempt was made
+                continue
+            elapsed = time.monotonic() - started
+            if found.action is Action.PAUSE:
+                self._pause(found, repeats[found.kind], elapsed)
+                repeats[found.kind] += 1
+                continue
+            retries += 1
+            repeats[found.kind] += 1
+            is_bound = found.repeats is not None and repeats[found.kind] > found.repeats
+            if retries > most or is_bound or elapsed > self.settings.patience:
+                return self._failed(found, retryable=True, asked=retries)
+            await asyncio.sleep(self._backoff(retries - 1))
+
+    async def look(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any] | Rejection:
+        """What a server answers to a GET, or to a POST of some body; retried while it is not reachable."""
+        exchange: Exchange[dict[str, Any]] = Exchange(path, body, dict)
+        attempt = 0
+        while True:
+            found = await self._attempt(exchange)
+            if not isinstance(found, Rejection):
+                return found if isinstance(found, dict) else {}
+            if found.action in (Action.STOP, Action.FAIL) or attempt >= min(self.settings.max_retries, _LOOKS):
+                return found
+            attempt += 1
+            await asyncio.sleep(self._backoff(attempt))
+
+    def stop(self, found: str, advice: str = "") -> ModelError:
+        """Ends the run: requests that have not been sent are not sent any more."""
+        if self.stopped is None:
+            following = f"{advice}. {SAVED}" if advice else SAVED
+            self.stopped = ModelError(Fault(self.settings.base_url, found, next=following))
+        return self.stopped
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _attempt(self, exchange: Exchange[Value]) -> Value | Failure | Rejection:
+        """One attempt, its reply judged and read."""
+        import aiohttp
+
+        self.attempts += 1
+        try:
+            status, headers, body = await self._send(exchange)
+        except asyncio.TimeoutError:
+            message = f"no complete answer within {self.settings.timeout:g} seconds (timeout in --model_args)"
+            return Rejection("timeout", message, Action.RETRY)
+        except aiohttp.ClientSSLError as error:
+            advice = "Check base_url, or set ca_cert_path or verify_certificate=false in --model_args"
+            return Rejection("tls", f"TLS: {plain_reason(error)}", Action.STOP, advice=advice)
+        except aiohttp.ClientConnectorError as error:
+            return Rejection("unreachable", plain_reason(error), Action.RETRY)
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+            return Rejection("disconnected", f"the connection was closed: {plain_reason(error)}", Action.RETRY)
+        except aiohttp.InvalidURL as error:
+            return Rejection("address", f"not an address: {plain_reason(error)}", Action.STOP, advice="Check base_url")
+        except aiohttp.ClientError as error:
+            return Rejection("cut", f"the answer is incomplete: {plain_reason(error)}", Action.RETRY)
+        found = read_reply(status, headers, body, time.time())
+        if isinstance(found, Rejection):
+            return found
+        try:
+            answer = exchange.read(found)
+        except Unreadable as error:
+            return Rejection(error.kind, redacted_text(str(error)), Action.RETRY, repeats=error.repeats)
+        self._note_names(found)
+        return answer
+
+    async def _send(self, exchange: Exchange[Value]) -> tuple[int, Mapping[str, str], bytes]:
+        session = self._open()
+        is_of_root = exchange.path.startswith("/")
+        url = self.settings.root + exchange.path if is_of_root else f"{self.settings.base_url}/{exchange.path}"
+        method, data = ("GET", None) if exchange.body is None else ("POST", json.dumps(exchange.body).encode())
+        async with session.request(method, url, data=data, allow_redirects=False) as response:
+            body = await asyncio.wait_for(response.read(), min(_BODY_SECONDS, self.settings.timeout))
+            return response.status, response.headers, body
+
+    def _open(self) -> aiohttp.ClientSession:
+        """The session, created on first use within the loop."""
+        import aiohttp
+
+        if self._session is None:
+            key = {} if self._key is None else self._key.header()
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, ssl=self._certificates()),
+                timeout=aiohttp.ClientTimeout(total=self.settings.timeout, sock_connect=_CONNECT_SECONDS),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"Content-Type": "application/json", "User-Agent": "assay", **key},
+            )
+        return self._session
+
+    def _certificates(self) -> ssl.SSLContext | bool:
+        if not self.settings.verify_certificate:
+            return False
+        path = self.settings.ca_cert_path
+        return True if path is None else ssl.create_default_context(cafile=path)
+
+    def _pause(self, found: Rejection, earlier: int, elapsed: float) -> None:
+        """Pauses all requests, or ends the run if the pause would take too long."""
+        seconds = self._backoff(earlier) if found.wait is None else found.wait
+        if elapsed + seconds > self.settings.patience:
+            asked = f"; it asks to wait {seconds:g} seconds" if found.wait is not None else ""
+            limit = f"the longest wait for one request is {self.settings.patience:g} seconds (patience in --model_args)"
+            raise self.stop(f"{found.message}{asked}; {limit}")
+        self.pacing.pause(seconds)
+
+    def _backoff(self, retry: int) -> float:
+        longest: float = min(_MOST_BACKOFF, self.settings.backoff * 2 ** min(retry, 16))
+        return longest * self._random.uniform(0.5, 1.0)
+
+    def _succeeded(self) -> None:
+        self.answered += 1
+        self._streak = ("", 0)
+        self.pacing.succeeded()
+
+    def _failed(self, found: Rejection, retryable: bool, asked: int = 1) -> Failure:
+        times = f" (asked {asked} times)" if asked > 1 else ""
+        failure = Failure(found.kind, found.message + times, retryable)
+        if found.kind not in _OF_THE_REQUEST:
+            # Numbers differ between messages that mean the same: counts of tokens, ids of requests.
+            signature = f"{found.kind} {_NUMBERS.sub('0', found.message)}"
+            same, count = self._streak
+            self._streak = (signature, count + 1 if same == signature else 1)
+            if self._streak[1] >= _BREAKER:
+                raise self.stop(f"{_BREAKER} requests in a row failed alike, none succeeded: {failure.message}")
+        return failure
+
+    def _note_names(self, data: Mapping[str, Any]) -> None:
+        for name, known in self.names.items():
+            value = data.get(name)
+            if isinstance(value, str) and len(known) < _MOST_NAMES:
+                known.add(value)

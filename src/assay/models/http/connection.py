@@ -1,0 +1,78 @@
+"""A client and the thread of its event loop, opened on first use and closed at the latest when the program ends.
+
+In: settings, and a function that reads the key. Out: calls and streams for synchronous code.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from assay.models.http.api_key import ApiKey
+from assay.models.http.client import Client, ClientSettings
+from assay.models.http.exchange import Exchange
+from assay.models.http.loop_thread import LoopThread
+from assay.models.http.replies import Rejection
+from assay.models.http.workers import send_all
+
+
+class Connection:
+    """A connection to one server.
+
+    Args:
+        settings: how the server is reached.
+        read_key: reads the key; called when the connection is opened.
+    """
+
+    def __init__(self, settings: ClientSettings, read_key: Callable[[], ApiKey | None]) -> None:
+        self._settings = settings
+        self._read_key = read_key
+        self._thread = LoopThread()
+        self._client: Client | None = None
+        self._finalizer: Callable[[], Any] | None = None
+
+    @property
+    def client(self) -> Client:
+        """The client, created on first use."""
+        if self._client is None:
+            self._client = Client(self._settings, self._read_key())
+            # A run that fails before it begins does not close its model.
+            self._finalizer = weakref.finalize(self, _close, self._thread, self._client)
+        return self._client
+
+    @property
+    def used(self) -> Client | None:
+        """The client if it was used."""
+        return self._client
+
+    def ask(self, exchange: Exchange[Any], max_retries: int | None = None) -> Any:
+        """What an exchange reads, or a failure."""
+        return self._thread.call(self.client.ask(exchange, max_retries))
+
+    def look(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any] | Rejection:
+        """What the server answers at some path."""
+        return self._thread.call(self.client.look(path, body))
+
+    def stream(self, tasks: Iterable[tuple[int, Exchange[Any]]]) -> Iterator[tuple[int, Any]]:
+        """Answers of all exchanges, as they arrive."""
+        client = self.client
+        return self._thread.stream(lambda box: send_all(client, tasks, box))
+
+    def ask_all(self, exchanges: Sequence[Exchange[Any]]) -> Sequence[Any]:
+        """Answers of all exchanges, in their order."""
+        found = dict(self.stream(enumerate(exchanges)))
+        return [found[number] for number in range(len(exchanges))]
+
+    def close(self) -> None:
+        """Closes the connections and ends the thread; the next use opens new ones."""
+        finalizer, self._finalizer, self._client = self._finalizer, None, None
+        if finalizer is not None:
+            finalizer()
+
+
+def _close(thread: LoopThread, client: Client) -> None:
+    with suppress(Exception):
+        thread.call(client.close(), timeout=10.0)
+    thread.close()

@@ -1,0 +1,1 @@
+"""Dialects: one file per form of request, with the request body, the reading of the answer, and the limits."""

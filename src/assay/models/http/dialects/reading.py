@@ -1,0 +1,166 @@
+"""Reads the parts that dialects share: choices, numbers, finish reasons, generated text.
+
+In: JSON objects of a server. Out: plain values; `Unreadable` for what a sound server does not send.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from assay.core.identity import canonical_json
+from assay.core.output_checks import LOGPROB_TOLERANCE
+from assay.core.requests import Generation, Sampling
+from assay.core.responses import Failure, Text
+from assay.models.http.exchange import GenerationCall, Unreadable
+from assay.models.tokens.tokenization import cut_at_stops
+
+# Servers write -9999 (vLLM) or the lowest float for a probability of 0, since JSON has no infinity.
+_ZERO_PROBABILITY = -9999.0
+# Attempts after the first for an answer without content: a greedy model repeats itself, and each attempt is paid for.
+_EMPTY_REPEATS = 2
+# OpenAI and vLLM refuse more stop strings; the text is cut at all of them here anyway.
+MOST_STOPS = 4
+_HIGHEST_SEED = 2**31 - 1
+# A note: token ids were sent, and the server counts another number of them.
+_OTHER_COUNT = "server_counts_other_prompt_tokens"
+
+# Options without effect on greedy decoding; penalties have one.
+_OF_SAMPLING = frozenset({"top_p", "top_k", "min_p"})
+# Options of transformers and lm-eval that change nothing when they have these values.
+_NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+    "do_sample": (True, False),
+    "num_beams": (1,),
+    "repetition_penalty": (1, 1.0),
+    "top_k": (0, -1, None),
+    "top_p": (1, 1.0, None),
+}
+
+
+def choices_of(data: Mapping[str, Any], count: int = 1) -> list[Mapping[str, Any]]:
+    """The choices by their `index`, which must be 0 … count - 1, each once. A single choice may have none."""
+    choices = data.get("choices")
+    if not isinstance(choices, list) or not all(isinstance(choice, Mapping) for choice in choices):
+        raise Unreadable("malformed", 'the answer has no list "choices"')
+    if len(choices) != count:
+        raise Unreadable("malformed", f"the answer has {len(choices)} choices; expected {count}")
+    indices = [choice.get("index", 0 if count == 1 else None) for choice in choices]
+    if any(type(index) is not int for index in indices) or sorted(indices) != list(range(count)):
+        raise Unreadable("malformed", f"the choices have the indices {indices}; expected 0 to {count - 1}, each once")
+    return [choice for _, choice in sorted(zip(indices, choices, strict=True), key=lambda pair: pair[0])]
+
+
+def list_of(value: Any, name: str, length: int | None = None) -> list[Any]:
+    """A JSON list, of a certain length."""
+    if not isinstance(value, list):
+        raise Unreadable("no_logprobs", f"the answer has no list {name}")
+    if length is not None and len(value) != length:
+        raise Unreadable("token_count", f"{name} has {len(value)} entries; expected {length}")
+    return value
+
+
+def mapping_of(value: Any, name: str) -> Mapping[str, Any]:
+    """A JSON object."""
+    if not isinstance(value, Mapping):
+        raise Unreadable("no_logprobs", f"the answer has no object {name}")
+    return value
+
+
+def logprob_of(value: Any, place: str) -> float:
+    """A log-probability; -inf for the servers' stand-ins for it."""
+    if type(value) not in (int, float):
+        raise Unreadable("no_logprobs", f"the log-probability {place} is {value!r}; expected a number")
+    number = float(value)
+    if math.isnan(number) or number == math.inf:
+        raise Unreadable("not_finite", f"the log-probability {place} is {number}")
+    if number > LOGPROB_TOLERANCE:
+        raise Unreadable("positive_logprob", f"the log-probability {place} is {number:g}; expected at most 0")
+    return -math.inf if number <= _ZERO_PROBABILITY else min(number, 0.0)
+
+
+def check_ids(reported: Any, ids: Sequence[int], name: str) -> None:
+    """Raises unless the ids that a server reports, if it does, are those that were sent."""
+    if reported is not None and reported != list(ids):
+        raise Unreadable("other_tokens", f"the server read other tokens than were sent ({name}): a BOS token, or a cut")
+
+
+def check_prompt_count(data: Mapping[str, Any], count: int) -> None:
+    """Raises unless `usage.prompt_tokens`, if it is reported, is the number of tokens that were sent."""
+    usage = data.get("usage")
+    reported = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
+    if type(reported) is int and reported > 0 and reported != count:
+        raise Unreadable("token_count", f"the server counts {reported} prompt tokens; {count} were sent")
+
+
+# Generation
+
+
+def sampling_fields(request: Generation, allowed: frozenset[str], default_seed: int | None) -> dict[str, Any] | Failure:
+    """The decoding settings as fields of a body; a failure for one that the server does not have.
+
+    Args:
+        request: the generation.
+        allowed: options that the server has.
+        default_seed: seed of sampled generations if the request has none.
+    """
+    sampling = request.sampling
+    fields: dict[str, Any] = {"temperature": sampling.temperature}
+    for name, value in sampling.options:
+        neutral = _NEUTRAL.get(name, ())
+        if value in neutral:
+            continue
+        if name not in allowed:
+            return Failure("unsupported", f"this server cannot generate with {name}={value!r}", retryable=False)
+        if not (sampling.is_greedy and name in _OF_SAMPLING):
+            fields[name] = value
+    seed = _seed(sampling, request.draw, default_seed)
+    return fields if seed is None else {**fields, "seed": seed}
+
+
+def _seed(sampling: Sampling, draw: int, default: int | None) -> int | None:
+    """A seed per draw: draws of one request are independent samples."""
+    own = default if sampling.seed is None else sampling.seed
+    if own is None or sampling.is_greedy:
+        return None
+    return int.from_bytes(hashlib.sha256(canonical_json([own, draw]).encode()).digest()[:4], "big") & _HIGHEST_SEED
+
+
+def generated_text(
+    text: Any, choice: Mapping[str, Any], data: Mapping[str, Any], call: GenerationCall
+) -> Text | Failure:
+    """A generated text, cut at the stop strings, with its end, counts and notes."""
+    reason = choice.get("finish_reason")
+    if reason == "content_filter":
+        return Failure("content_filter", "the provider's content filter removed the answer", retryable=False)
+    if reason in ("abort", "error"):
+        raise Unreadable("aborted", f"the server ended the generation with finish_reason {reason!r}")
+    if text is None:
+        raise Unreadable("no_content", f"the answer has no text (finish_reason {reason!r})", _EMPTY_REPEATS)
+    if not isinstance(text, str):
+        raise Unreadable("malformed", f"the text of the answer is of type {type(text).__name__}")
+    notes = list(call.notes)
+    kept = cut_at_stops(text, call.request.stop)
+    if len(kept) < len(text):
+        end = "stop"
+    elif reason == "length":
+        end = "length"
+        notes.append("stop_at_limit")
+    else:
+        end = "stop"
+        if reason not in ("stop", "eos", "end_turn", "stop_sequence"):
+            notes.append(f"finish_reason {reason}")
+    sent = call.sent
+    prompt_tokens = _count(data, "prompt_tokens")
+    if not isinstance(sent, str) and sent and isinstance(sent[0], int):
+        if prompt_tokens not in (0, len(sent)):
+            notes.append(_OTHER_COUNT)
+        prompt_tokens = len(sent)
+    return Text(kept, end, _count(data, "completion_tokens"), prompt_tokens, call.truncated, tuple(notes))
+
+
+def _count(data: Mapping[str, Any], name: str) -> int:
+    usage = data.get("usage")
+    value = usage.get(name) if isinstance(usage, Mapping) else None
+    return value if type(value) is int and value >= 0 else 0

@@ -1,0 +1,69 @@
+"""A key is sent to its server and appears nowhere else: not in the store, records, messages or exported files."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assay
+from assay.core.errors import ModelError
+from assay.models.http.api_key import ApiKey, read_api_key
+from assay.testing import toy_generation_task
+from tests.models.http.fault_server import FaultServer
+from tests.models.http.faults import answer, first
+
+CANARY = "canary-4f9a1c77d2e84b01"
+Open = Callable[..., Any]
+
+
+def test_a_key_prints_as_stars() -> None:
+    key = ApiKey(CANARY)
+    assert {str(key), repr(key), f"{key}", f"{[key]}"} == {"***", "[***]"}
+    assert key.header() == {"Authorization": f"Bearer {CANARY}"}
+    with pytest.raises(TypeError):
+        pickle.dumps(key)
+
+
+def test_a_key_comes_from_the_environment_or_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(f"{CANARY}\n")
+    for key in (read_api_key("K", str(file), {}), read_api_key("K", None, {"K": CANARY})):
+        assert key is not None and key.header() == {"Authorization": f"Bearer {CANARY}"}
+    assert read_api_key("K", None, {}) is None
+
+
+@pytest.mark.parametrize("content", ["", "two words", "line\nbreak", "ключ"])
+def test_a_file_that_is_no_key_is_not_quoted(tmp_path: Path, content: str) -> None:
+    (tmp_path / "key").write_text(content)
+    with pytest.raises(ModelError, match="does not hold a key") as caught:
+        read_api_key("K", str(tmp_path / "key"), {})
+    assert not content or content not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [None, 401, 400, 500])
+def test_a_key_is_in_no_artefact(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, caplog: Any, status: int | None
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+    leak = {"error": {"message": f"Incorrect API key provided: {CANARY}", "header": f"Bearer {CANARY}"}}
+    messages = ""
+    with FaultServer() as server:
+        model = opened(server, max_retries=1)
+        assert model.fingerprint
+        server.seen.clear()
+        server.fault = None if status is None else first(4, answer(status, leak))
+        try:
+            result = assay.evaluate(model, toy_generation_task(2), store=str(tmp_path / "store.db"))
+            messages = repr(result)
+        except ModelError as error:
+            messages = f"{error!r} {error}"
+        messages += repr(model.description()) + repr(vars(model)) + repr(model.fingerprint)
+        assert server.keys == {f"Bearer {CANARY}"}
+    model.close()
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files and not any(CANARY.encode() in path.read_bytes() for path in files)
+    assert CANARY not in messages + caplog.text + "".join(capfd.readouterr())
