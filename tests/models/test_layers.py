@@ -12,7 +12,7 @@ ROOM = Path(assay.models.__file__).parent
 LAYERS = (
     ("model_decorator",),
     ("model_registry", "aliases"),
-    ("hf", "ngram", "dummy"),
+    ("hf", "http", "ngram", "dummy"),
     ("engine", "training"),
     ("inference",),
     ("loading",),

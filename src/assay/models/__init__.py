@@ -5,8 +5,7 @@ listing models costs nothing. Sub-layers, from top to bottom; each imports only 
 
     model_decorator      `@assay.model`: functions and classes as models with a name
     model_registry       model names to opened models; `aliases` resolves paths, Hub ids and lm-eval's names
-    hf | ngram | dummy   the models: hf/{decoder,seq2seq,encoder}, one folder per family
-    http                 models behind HTTP: completions and chat completions
+    hf | http | ngram | dummy  the models: hf/{decoder,seq2seq,encoder}, http/ for those behind a server
     engine | training    inference over a prefix tree; fine-tuning
     inference            padded batches: log-likelihoods and generation
     loading              arguments, checkpoint files, fingerprint, tokenizer, weights, quantisation

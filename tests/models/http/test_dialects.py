@@ -9,7 +9,7 @@ import pytest
 
 from assay.core.requests import Generation, Message, Sampling
 from assay.core.responses import Failure, Text
-from assay.models.http.dialects.chat import Chat
+from assay.models.http.dialects.chat_completions import Chat
 from assay.models.http.dialects.completions import Completions
 from assay.models.http.dialects.llamacpp import LlamaCpp
 from assay.models.http.dialects.reading import choices_of, logprob_of

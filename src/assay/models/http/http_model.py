@@ -21,19 +21,19 @@ from assay.core.responses import Failure, Logprob, Output, Text, unsupported
 from assay.core.specs import ModelSettings
 from assay.models.download import hub
 from assay.models.http.api_key import read_api_key
-from assay.models.http.arguments import AUTO, LLAMACPP, LOCAL, NONE, OPENAI, REMOTE, VLLM, HttpArguments
-from assay.models.http.arguments import read_http_arguments as read_arguments
 from assay.models.http.client import ClientSettings, require_aiohttp
 from assay.models.http.connection import Connection
-from assay.models.http.dialects.chat import Chat
+from assay.models.http.dialects.chat_completions import Chat
 from assay.models.http.dialects.completions import Completions
 from assay.models.http.dialects.llamacpp import LlamaCpp
 from assay.models.http.dialects.vllm import Vllm
 from assay.models.http.exchange import Dialect, Exchange, GenerationCall, TokenScore
+from assay.models.http.http_arguments import AUTO, LLAMACPP, LOCAL, NONE, OPENAI, REMOTE, VLLM, HttpArguments
+from assay.models.http.http_arguments import read_http_arguments as read_arguments
 from assay.models.http.local_tokenizer import LocalTokenizer
-from assay.models.http.probe import TEXT, Probe
 from assay.models.http.replies import Rejection
 from assay.models.http.server_facts import ServerFacts, find_facts
+from assay.models.http.server_probe import TEXT, Probe
 from assay.models.http.server_tokenizer import ServerTokenizer
 from assay.models.loading.hf_arguments import CausalArguments
 from assay.models.loading.tokenizer import token_rules

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assay.core.errors import ModelError
-from assay.models.http.arguments import read_http_arguments
+from assay.models.http.http_arguments import read_http_arguments
 
 LM_EVAL = {
     "tokenizer_backend": "huggingface",
