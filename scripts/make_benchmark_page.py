@@ -48,7 +48,8 @@ CHECKS = """\
 Every task meets [the contract](library.md#the-contract) on miniature rows, in every style and for every kind of
 classifier head that its format allows (`pytest tests/library`). This table has what was checked on the benchmarks' own
 rows: the contract, by `python scripts/check_library.py DATA`, on {rows} random documents of each task; and prompts and
-scores beside lm-eval 0.4.13's task of the same definition, document by document, by `python -m parity library`.
+scores beside lm-eval 0.4.13's task of the same definition, document by document, by `python -m parity library` (where
+there are no other rows, on miniature ones). *Beside lm-eval* counts the tasks that were compared; others have not been.
 *Allowed* names the checks that a benchmark does not meet on purpose, and *few* those that at most 2 % of the documents
 miss; `assay check TASK --contract --data DIR` gives the reasons.
 

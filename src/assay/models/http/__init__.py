@@ -12,5 +12,5 @@ bottom:
     connection            the client in its thread, for synchronous code
     client                sends one exchange with retries, pauses and timeouts; `workers` sends many
     pacing | replies      how many requests at once; what an answer's status, headers and body mean
-    exchange | api_key | arguments | loop_thread      values, and the thread of the event loop
+    exchange | api_key | http_arguments | loop_thread      values, and the thread of the event loop
 """
