@@ -92,7 +92,7 @@ class Row:
     Attributes:
         benchmark: the group over all configurations of the task's file, else the task.
         score: the metric to quote; None if the task has no score.
-        chance: score of guessing; None if there is no such level.
+        chance: score of guessing; None if it is undefined.
         majority: score of always choosing the commonest class; None if the card does not state it.
         shots: few-shot examples; None for a benchmark.
         documents: evaluated documents, and all of the copy.

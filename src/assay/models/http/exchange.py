@@ -88,7 +88,7 @@ class Dialect(Protocol):
         ...
 
     def batch(self, rows: Sequence[Sequence[int]]) -> Exchange[list[list[TokenScore]]] | None:
-        """The same for several rows in one request, all but the first id of each; None if there is no such form."""
+        """The same for several rows in one request, all but the first id of each; None if it takes one at a time."""
         ...
 
     def step(self, ids: Sequence[int]) -> Exchange[Step]:

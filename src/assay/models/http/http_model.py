@@ -8,7 +8,7 @@ log-likelihoods, since both are part of the model's identity.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -125,6 +125,28 @@ class HttpModel:
         """Closes all connections; the next request opens new ones."""
         self._connection.close()
 
+    def _written(
+        self,
+        calls: Iterable[tuple[int, GenerationCall | Text | Failure]],
+        generate: Callable[[GenerationCall], Exchange[Text] | Failure],
+    ) -> Iterator[Answer]:
+        """Generated texts as they arrive, after the answers that need no server.
+
+        Args:
+            calls: index → a call, or its answer.
+            generate: the exchange of a call, or why it cannot be sent.
+        """
+        exchanges: list[tuple[int, Exchange[Text]]] = []
+        for index, call in calls:
+            found = generate(call) if isinstance(call, GenerationCall) else call
+            if isinstance(found, Exchange):
+                exchanges.append((index, found))
+            else:
+                yield index, found
+        if exchanges:
+            assert self.facts_of_server  # raises now if the server cannot be reached
+            yield from self._connection.stream(iter(exchanges))
+
     def _fingerprint(self, tokenizer: str | None, settings: Mapping[str, Any]) -> Fingerprint:
         wanted = self.arguments
         common = {"base_url": wanted.base_url, "max_gen_toks": wanted.max_gen_toks, "seed": wanted.seed}
@@ -215,15 +237,7 @@ class CompletionsModel(HttpModel):
 
     def _generate(self, requests: Sequence[tuple[int, Generation]]) -> Iterator[Answer]:
         """Answers to generations."""
-        calls: list[tuple[int, Exchange[Text]]] = []
-        for index, call in self._calls(requests):
-            found = self._writer.generate(call) if isinstance(call, GenerationCall) else call
-            if isinstance(found, Exchange):
-                calls.append((index, found))
-            else:
-                yield index, found
-        if calls:
-            yield from self._connection.stream(iter(calls))
+        yield from self._written(self._calls(requests), lambda call: self._writer.generate(call))
 
     def _calls(
         self, requests: Sequence[tuple[int, Generation]]
@@ -374,17 +388,8 @@ class ChatModel(HttpModel):
 
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Generates, many requests at a time."""
-        calls: list[tuple[int, Exchange[Text]]] = []
-        for index, request in enumerate(requests):
-            call = self._call(request)
-            found = self._dialect.generate(call) if isinstance(call, GenerationCall) else call
-            if isinstance(found, Exchange):
-                calls.append((index, found))
-            else:
-                yield index, found
-        if calls:
-            assert self.facts_of_server  # raises now if the server cannot be reached
-            yield from self._connection.stream(iter(calls))
+        calls = ((index, self._call(request)) for index, request in enumerate(requests))
+        yield from self._written(calls, self._dialect.generate)
 
     @cached_property
     def _dialect(self) -> Chat:
