@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from assay.run.resolve import open_catalog
+from assay.tasks.catalog import open_catalog
 from assay.tasks.lm_eval.file.yaml_reader import read_task_file
 from parity.hub import SHARED
 from parity.installation import VARIABLE, find_lm_eval

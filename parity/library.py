@@ -18,8 +18,8 @@ from rich.table import Table
 from assay.core.errors import Fault, UserError
 from assay.core.protocols import Task
 from assay.options.specification import make_spec
-from assay.run.resolve import open_catalog, select_for_run
-from assay.tasks.catalog import LIBRARY, index_folder
+from assay.run.resolve import select_for_run
+from assay.tasks.catalog import LIBRARY, index_folder, open_catalog
 from parity.compare import ABSENT, Difference, Tolerance
 from parity.hub import Hub
 from parity.installation import LmEval

@@ -28,7 +28,8 @@ from assay.models.model_registry import open_model
 from assay.options.specification import make_spec
 from assay.report.lm_eval_results import plain as plain_document
 from assay.run.build import selected_documents
-from assay.run.resolve import open_catalog, resolve_tasks
+from assay.run.resolve import resolve_tasks
+from assay.tasks.catalog import open_catalog
 from assay.tasks.fewshot_overlap import REPLACED
 from parity import conversation
 from parity.compare import OF_CLASS

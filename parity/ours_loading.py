@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 from assay.options.specification import make_spec
-from assay.run.resolve import code_loader, known_names, open_catalog
+from assay.run.resolve import code_loader, known_names
+from assay.tasks.catalog import open_catalog
 from assay.tasks.file_checks import load_everything
 
 

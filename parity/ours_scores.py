@@ -21,7 +21,8 @@ from assay.models.model_registry import open_model
 from assay.options.specification import make_spec
 from assay.report.lm_eval_results import results_data
 from assay.run.build import build_task, check_golds
-from assay.run.resolve import open_catalog, resolve_tasks
+from assay.run.resolve import resolve_tasks
+from assay.tasks.catalog import open_catalog
 from assay.tasks.fewshot_overlap import REPLACED
 from assay.testing import ScriptedModel
 from parity import script

@@ -14,7 +14,8 @@ from typing import Any
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.options.specification import make_spec
 from assay.run.build import selected_documents
-from assay.run.resolve import open_catalog, resolve_tasks
+from assay.run.resolve import resolve_tasks
+from assay.tasks.catalog import open_catalog
 
 
 @dataclass(frozen=True, slots=True)

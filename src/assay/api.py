@@ -35,12 +35,13 @@ from assay.options.table import Settings
 from assay.run.events import Listener, StageStarted, ignore
 from assay.run.forecast import PlanReport, forecast
 from assay.run.many import SharedTasks
-from assay.run.resolve import code_loader, known_names, open_catalog
+from assay.run.resolve import code_loader, known_names
 from assay.run.session import Session, run
 from assay.run.show import ShownDocument, show_documents
 from assay.store.store import StoreLocation, open_store
 from assay.studies.analyses import new_session
 from assay.studies.run_outputs import ModelOutcome, RunOutputs, write_outputs
+from assay.tasks.catalog import open_catalog
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -26,7 +26,8 @@ from assay.options.specification import Tasks, make_spec, split_tasks, with_sett
 from assay.options.table import Settings
 from assay.run.datasets import get_datasets
 from assay.run.events import Listener, ignore
-from assay.run.resolve import check_tasks, checked_scorers, code_loader, known_names, open_catalog
+from assay.run.resolve import check_tasks, checked_scorers, code_loader, known_names
+from assay.tasks.catalog import open_catalog
 from assay.tasks.selection import select_one_by_one
 
 if TYPE_CHECKING:

@@ -26,10 +26,10 @@ from assay.options.specification import (
 )
 from assay.report.result_files import check_output_path, write_results
 from assay.run.events import Listener, ignore
-from assay.run.resolve import open_catalog
 from assay.store.store import StoreLocation, open_store, run_id, store_of_runs
 from assay.studies.analyses import loading_features, rescoring_features
 from assay.tasks.cards import cards
+from assay.tasks.catalog import open_catalog
 from assay.tasks.lm_eval.variants.scoring_overrides import scoring_changes
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ SCRIPT = """
 import json, sys
 from assay.core.requests import HEAD_KINDS
 from assay.core.specs import RunSpec
-from assay.run.resolve import open_catalog, resolve_tasks
+from assay.run.resolve import resolve_tasks
+from assay.tasks.catalog import open_catalog
 folder, *names = sys.argv[1:]
 for name in names:
     spec = RunSpec("none", (name,), include_path=(folder,), allow_code=True)

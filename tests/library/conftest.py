@@ -12,8 +12,8 @@ from assay.core.protocols import Task
 from assay.data.local_copy import DEFAULT, config_folder_name
 from assay.data.sources import FILE_BUILDERS
 from assay.options.specification import make_spec
-from assay.run.resolve import open_catalog, select_for_run
-from assay.tasks.catalog import LIBRARY
+from assay.run.resolve import select_for_run
+from assay.tasks.catalog import LIBRARY, open_catalog
 
 ROWS = Path(__file__).parent / "rows"
 # Rows that serve every configuration of a dataset.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from assay.options.specification import make_spec
-from assay.run.resolve import open_catalog, resolve_tasks
+from assay.run.resolve import resolve_tasks
+from assay.tasks.catalog import open_catalog
 from parity.ours import Renderer, documents_of, like_lm_eval
 
 

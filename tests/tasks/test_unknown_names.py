@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.run.resolve import open_catalog
+from assay.tasks.catalog import open_catalog
 from assay.tasks.unknown_names import unknown_task
 
 

@@ -9,9 +9,9 @@ from assay.api_data import get_data
 from assay.cli.progress_events import TerminalListener
 from assay.core.errors import Fault, UserError
 from assay.core.specs import DATA_VARIABLE
+from assay.data.data_folder import data_folder
 from assay.data.fetched import copies_in, unrecorded
 from assay.options.parser import CommandLine
-from assay.options.specification import data_folder
 from assay.report.data_report import show_copies, show_data_report
 from assay.report.terminal import ProgressView, make_console
 

@@ -8,17 +8,15 @@ from collections.abc import Mapping, Sequence
 
 from assay.core.errors import Fault, UserError
 from assay.core.plural import plural
+from assay.data.data_folder import data_folder
 from assay.options.parser import CommandLine
-from assay.options.specification import data_folder, make_spec
 from assay.report.listings import Row, Sources, listing, rows_with, show_profiles
 from assay.report.safe_names import printable
 from assay.report.task_listing import NARROW, narrow_lines, table_of
 from assay.report.terminal import make_console, show_listing, show_notices
-from assay.run.resolve import open_catalog
-from assay.tasks.catalog import Catalog
+from assay.tasks.catalog import Catalog, open_catalog
 from assay.tasks.catalog_entries import TaskEntry
 from assay.tasks.lm_eval_package import PREFIX, package_catalog, prefixed_entries
-from assay.tasks.unknown_names import search_advice
 
 _MOST_NAMED = 8
 
@@ -32,7 +30,7 @@ def main(line: CommandLine) -> int:
         Sources(lambda: _entries(options, catalog), _notify, options.store, options.tag, options.output_type),
     )
     rows = rows_with(options.text or (), headings, everything)
-    advice = search_advice(options.text, catalog) if options.what == "tasks" and options.text and not rows else ""
+    advice = _advice(options.text, catalog) if options.what == "tasks" and options.text and not rows else ""
     rows, place = _with_data(rows, options)
     if options.format == "json":
         keys = [heading.lower() for heading in headings]
@@ -45,6 +43,12 @@ def main(line: CommandLine) -> int:
     if advice:
         _notify([advice])
     return 0
+
+
+def _advice(text: Sequence[str], catalog: Catalog) -> str:
+    from assay.tasks.unknown_names import search_advice  # loads the parser of task files, to know their variants
+
+    return search_advice(text, catalog)
 
 
 def _notify(notices: Sequence[str]) -> None:
@@ -69,6 +73,7 @@ def _with_data(rows: Sequence[Row], options: argparse.Namespace) -> tuple[Sequen
     if folder is None:
         return rows, ""
     from assay.api_data import runnable_tasks  # most listings read no datasets
+    from assay.options.specification import make_spec
 
     spec = make_spec("dummy", (), data=folder, include_path=options.include_path)
     found = runnable_tasks(spec, [row[0] for row in rows])

@@ -9,8 +9,8 @@ from assay.options.specification import split_tasks
 from assay.report.card_view import print_card
 from assay.report.document_view import print_document
 from assay.report.terminal import make_console
-from assay.run.resolve import open_catalog
 from assay.tasks.cards import cards
+from assay.tasks.catalog import open_catalog
 
 
 def main(line: CommandLine) -> int:

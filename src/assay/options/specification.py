@@ -6,7 +6,6 @@ A row of the table names the field of `RunSpec` that it fills; fields that depen
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,8 +16,9 @@ from assay.core.call_checks import checked
 from assay.core.errors import ArgumentError, Fault, UserError, did_you_mean
 from assay.core.protocols import Task
 from assay.core.requests import LONGEST_WINDOWS
-from assay.core.specs import DATA_VARIABLE, LM_EVAL, ModelSettings, RunSpec, Seeds, SubsamplingOptions, VariationAxes
+from assay.core.specs import LM_EVAL, ModelSettings, RunSpec, Seeds, SubsamplingOptions, VariationAxes
 from assay.core.training import FINETUNE, FIT_KEYS, METHODS, FitSpec, parse_fit_spec
+from assay.data.data_folder import data_folder
 from assay.options.option import filled
 from assay.options.table import Settings, setting_options
 from assay.tasks.fewshot import sampler_fault
@@ -178,20 +178,6 @@ def _computed_fields(settings: Settings) -> dict[str, Any]:
         "settings.batch_size": "auto" if size is None else str(size),
         **{f"options.{name}": value for name, value in options.items()},
     }
-
-
-def data_folder(given: str | Path | None) -> str | None:
-    """The absolute path of the folder of datasets: the setting, else the variable ASSAY_DATA; None if neither is."""
-    named, where = (given, "--data") if given is not None else (os.environ.get(DATA_VARIABLE), DATA_VARIABLE)
-    if not named:
-        return None
-    folder = Path(named).expanduser().absolute()
-    if folder.exists() and not folder.is_dir():
-        raise UserError(Fault(where, f'"{named}" is a file', "a folder of datasets", "Name the folder that holds it"))
-    if not folder.is_dir():
-        advice = f"Make it on a machine with network: assay data get --tasks … --to {named}"
-        raise UserError(Fault(where, f'there is no folder "{named}"', "a folder of datasets", advice))
-    return str(folder)
 
 
 def _folders(include: str | Path | Sequence[str | Path] | None) -> tuple[str, ...]:

@@ -21,19 +21,12 @@ from assay.models.model_registry import is_known
 from assay.run.build import BuiltTask, build_task
 from assay.run.events import Listener
 from assay.run.open_model import opened_model
-from assay.run.resolve import (
-    check_tasks,
-    checked_scorers,
-    known_names,
-    open_catalog,
-    rescored_task,
-    resolve_tasks,
-    task_as_recorded,
-)
+from assay.run.resolve import check_tasks, checked_scorers, known_names, rescored_task, resolve_tasks, task_as_recorded
 from assay.run.session import Session
 from assay.scoring.document_scorer import DocumentScorer
 from assay.store.run_records import RunRecord
 from assay.store.store import Store, default_path
+from assay.tasks.catalog import open_catalog
 from assay.tasks.lm_eval.variants.scoring_overrides import ALL
 from assay.tasks.profiles.expand import BestOfVariants
 from assay.tasks.selection import Selection, Wanted

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assay.core.atomic_files import cache_folder
 from assay.core.documents import Document
 from assay.core.errors import Fault, MissingExtra, ModelError, UserError, did_you_mean
 from assay.core.formats import Question
@@ -44,7 +43,7 @@ from assay.scoring.document_scorer import DocumentScorer, document_scorer
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.registry import FILTERS, MetricKinds, check_loaded, scoring_needs
 from assay.store.store import Store
-from assay.tasks.catalog import Catalog
+from assay.tasks.catalog import Catalog, open_catalog
 from assay.tasks.head_requests import HEAD_KEY, HeadTask, as_head_task, why_no_head_fits
 from assay.tasks.lm_eval.file.python_code import CodeLoader, Consent, Shim, consent
 from assay.tasks.lm_eval.file.schema import KnownNames
@@ -80,11 +79,6 @@ class Setup:
 def known_names() -> KnownNames:
     """The names that task files may use, from the tables of `assay.scoring`."""
     return KnownNames(MetricKinds(), frozenset(AGGREGATIONS), frozenset(FILTERS.names()))
-
-
-def open_catalog(include_path: Sequence[str]) -> Catalog:
-    """The catalog of the user's folders; the contents of large ones are cached in the cache folder."""
-    return Catalog(include_path, cache_folder() / "catalog")
 
 
 def resolve_tasks(spec: RunSpec, given: Sequence[Wanted], catalog: Catalog) -> Selection:

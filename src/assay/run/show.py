@@ -15,9 +15,10 @@ from assay.core.requests import Instance
 from assay.core.specs import RunSpec
 from assay.run.build import selected_documents
 from assay.run.events import ignore
-from assay.run.resolve import check_data, open_catalog, resolve, resolve_tasks
+from assay.run.resolve import check_data, resolve, resolve_tasks
 from assay.store.store import Store
 from assay.tasks.cards import cards
+from assay.tasks.catalog import open_catalog
 from assay.tasks.selection import Wanted
 
 

@@ -32,11 +32,12 @@ from assay.core.training import (
 from assay.models.model_registry import full_arguments, open_model
 from assay.run.events import Noticed, Trained
 from assay.run.open_model import fitted_arguments, inherited_arguments, is_nameable, opened_model
-from assay.run.resolve import check_data, check_scoring, open_catalog, resolve_tasks
+from assay.run.resolve import check_data, check_scoring, resolve_tasks
 from assay.run.session import Session, run
 from assay.store.database import MEMORY
 from assay.store.store import default_path
 from assay.store.trained_models import FittedModel
+from assay.tasks.catalog import open_catalog
 from assay.tasks.selection import Wanted
 
 # Part of every key: increased when the same examples and settings produce other weights.

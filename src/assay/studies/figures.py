@@ -20,12 +20,13 @@ from assay.report.figures.sheet import check_figure
 from assay.run.events import Listener
 from assay.run.reopen import recorded_spec, reopen
 from assay.run.rescore import score_reopened
-from assay.run.resolve import open_catalog, resolve_tasks
+from assay.run.resolve import resolve_tasks
 from assay.run.session import RunOutcome, Session
 from assay.store.store import Store
 from assay.studies.calibration.reliability import tasks_with_reliability, write_reliability_figure
 from assay.studies.paired.predictions import gold_choices_of, predictions_of
 from assay.studies.variance.variance_values import PromptAxis, TaskVariance
+from assay.tasks.catalog import open_catalog
 
 RELIABILITY, AXES, PROMPTS, LENGTHS, POSITIONS = KINDS = ("reliability", "axes", "prompts", "lengths", "positions")
 

@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from assay.core.atomic_files import atomic_write, private_folder
+from assay.core.atomic_files import atomic_write, cache_folder, private_folder
 from assay.core.errors import Fault, TaskFileError, UserError
 from assay.core.registry import Registry
 from assay.core.version import __version__
@@ -139,6 +139,11 @@ def _in_family(entry: TaskEntry) -> TaskEntry:
 Row = list[Any]
 _COLUMNS = tuple(field.name for field in fields(TaskEntry) if field.name != "file")
 _REST = _COLUMNS[1:]
+
+
+def open_catalog(include_path: Sequence[str]) -> Catalog:
+    """The catalog of the user's folders; the contents of large ones are cached in the cache folder."""
+    return Catalog(include_path, cache_folder() / "catalog")
 
 
 def index_folder(root: Path, cache_folder: Path | None) -> tuple[list[TaskEntry], list[Fault]]:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assay.tasks.lm_eval.file.configurations import configured_groups, configured_tasks, is_configured
-
 
 @dataclass(frozen=True, slots=True)
 class TaskEntry:
@@ -53,6 +51,9 @@ class TaskEntry:
 
 def entries_of(data: Mapping[str, Any]) -> Iterator[TaskEntry]:
     """The tasks and groups that a file defines; none for a file that only serves as an include."""
+    # The index of a large folder is cached: then no file is read, and the rules of task files are not needed.
+    from assay.tasks.lm_eval.file.configurations import configured_groups, configured_tasks, is_configured
+
     if is_configured(data):
         for task, _ in configured_tasks(data).values():
             yield from _whole(data, {**task, "task": str(task["task"])})

@@ -19,8 +19,8 @@ from assay.core.requests import HEAD_KINDS
 from assay.core.specs import RunSpec
 from assay.options.specification import Tasks, make_spec, split_tasks, with_settings
 from assay.run.build import has_invalid_gold, selected_documents
-from assay.run.resolve import known_names, open_catalog, resolve_tasks, with_metrics
-from assay.tasks.catalog import Catalog
+from assay.run.resolve import known_names, resolve_tasks, with_metrics
+from assay.tasks.catalog import Catalog, open_catalog
 from assay.tasks.head_requests import as_head_task
 from assay.tasks.styles import STYLES, has_labels_for
 from assay.testing.answer_checks import AskedTask, check_answers

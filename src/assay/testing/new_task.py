@@ -16,8 +16,8 @@ from assay.core.atomic_files import atomic_write
 from assay.core.call_checks import checked
 from assay.core.errors import Fault, OutputError
 from assay.options.specification import make_spec
-from assay.run.resolve import open_catalog
 from assay.run.show import ShownDocument, show_documents
+from assay.tasks.catalog import open_catalog
 from assay.tasks.scaffold.data_file import check_rows, data_suffix, read_data_file, remarks_on, table_of
 from assay.tasks.scaffold.guess import guess_format
 from assay.tasks.scaffold.task_file import TaskText, task_text

@@ -14,9 +14,9 @@ from assay.core.score_terms import CombinedTerm, GroupScore, ScoreTerm, TaskTerm
 from assay.core.scores import Denominators, Estimate, MetricResult
 from assay.core.specs import GroupSpec, TaskCard
 from assay.options.specification import make_spec
-from assay.run.resolve import known_names, open_catalog, resolve_tasks
+from assay.run.resolve import known_names, resolve_tasks
 from assay.scoring.aggregate import aggregate_groups
-from assay.tasks.catalog import LIBRARY, Catalog
+from assay.tasks.catalog import LIBRARY, Catalog, open_catalog
 from assay.tasks.file_checks import check_paths
 from assay.tasks.lm_eval.file.card import REQUIRED
 

@@ -17,7 +17,7 @@ from assay.core.scores import MetricResult, Sample
 from assay.core.specs import NULL_PROMPTS, GroupSpec, MetricSpec, PipelineSpec, RunSpec, Scoring
 from assay.run.events import Listener
 from assay.run.many import EvaluatedModel
-from assay.run.resolve import open_catalog, resolve_tasks
+from assay.run.resolve import resolve_tasks
 from assay.run.session import run
 from assay.scoring.aggregate import aggregate_task, document_clusters, leaf_tasks
 from assay.scoring.scorers.choice_orders import majority_choice, rotated_answers, rotated_view
@@ -30,6 +30,7 @@ from assay.studies.analyses import new_session
 from assay.studies.methods import methods_analysis as analysis
 from assay.studies.methods.methods_values import NO_PREDICTION, ChoiceQuestion, MethodsCell, MethodsStudy
 from assay.studies.paired.several_models import named_notices, random_accuracy, run_notices
+from assay.tasks.catalog import open_catalog
 from assay.tasks.selection import Wanted
 from assay.tasks.styles import OWN, find_style
 
