@@ -183,6 +183,29 @@ class RecordComparison:
             yield self._difference(place, f"{what}: {name}", *values, near)
 
 
+def with_their_names(ours: dict[str, Any] | None, metrics: Mapping[str, str]) -> dict[str, Any] | None:
+    """Our record with lm-eval's names of metrics."""
+    if not ours or not metrics or "results" not in ours:
+        return ours
+
+    def named(name: str) -> str:
+        metric, comma, pipeline = name.partition(",")
+        error = "_stderr" if metric.endswith("_stderr") else ""
+        own = metric.removesuffix("_stderr")
+        return f"{metrics.get(own, own)}{error}{comma}{pipeline}"
+
+    def changed(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {named(name): value for name, value in values.items()}
+
+    samples = [{**sample, "values": changed(sample["values"])} for sample in ours["samples"]]
+    return {
+        **ours,
+        "results": changed(ours["results"]),
+        "higher_is_better": changed(ours["higher_is_better"]),
+        "samples": samples,
+    }
+
+
 def unpacked(documents: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     before: list[Any] = []
     for row in documents:

@@ -7,8 +7,9 @@ whether nothing differs where the card says so.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -24,15 +25,17 @@ from parity.compare import ABSENT, Difference, Tolerance
 from parity.hub import Hub
 from parity.installation import LmEval
 from parity.job import Case, Job
-from parity.table import BOTH_FAIL, DIFFERENT, MISSING, ONLY_OURS_FAILS, ONLY_REFERENCE_FAILS, Outcome, outcomes
+from parity.table import DIFFERENT, MISSING, ONLY_OURS_FAILS, SAME, Outcome, outcomes
 from parity.workers import Output, run_workers
 
-# Fields that may differ while prompts and scores are the same: code of lm-eval's tasks adds columns to the rows, and a
-# right answer may be written as an index or as a text.
-_IMMATERIAL = ("document", "target")
+# Fields that may differ while prompts and scores are the same: code of lm-eval's tasks adds columns to the rows, a
+# right answer may be written as an index or as a text, and each project counts the versions of its own files.
+_IMMATERIAL = ("document", "target", "version")
 # Values that describe a task and are no scores.
 _NAMES = ("results: alias", "results: sample_len", "results: sample_count")
 _LONGEST_REMARK = 90
+# Folders and addresses of one machine, which a record does not need.
+_PLACES = re.compile(r"(?:/[\w.@-]+)+/|http://127\.[\d.:]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,16 @@ class Pair:
         theirs: name in lm-eval.
         differs: what the card says is different; empty for the same task.
         source: the file that defines ours.
+        metrics: metrics with another name in lm-eval: ours → theirs.
+        apart: metrics of the same name that differ as the card says.
     """
 
     ours: str
     theirs: str
     differs: str = ""
     source: str = ""
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    apart: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +106,17 @@ def _pair(task: Task, known: set[str]) -> Pair | None:
         named = (ours, f"{theirs}_{config}", f"{first}_{config}_{rest}")
         theirs = next((name for name in named if name in known), theirs)
     differs = "" if stated.get("same") else str(stated.get("differs") or "not said")
-    return Pair(ours, theirs, differs, task.card.source)
+    return Pair(
+        ours, theirs, differs, task.card.source, stated.get("metrics") or {}, tuple(stated.get("apart_from") or ())
+    )
 
 
 def compare_library(pairs: Sequence[Pair], jobs: Sequence[Job], outputs: Sequence[Output]) -> list[Comparison]:
     """What the records of both sides say about every pair."""
-    requests, scores = (_by_task(outcomes(job, output, Tolerance())) for job, output in zip(jobs, outputs, strict=True))
+    renamed = {pair.theirs: pair.metrics for pair in pairs if pair.metrics}
+    requests, scores = (
+        _by_task(outcomes(job, output, Tolerance(), renamed)) for job, output in zip(jobs, outputs, strict=True)
+    )
     return [_comparison(pair, requests.get(pair.theirs, []), scores.get(pair.theirs, [])) for pair in pairs]
 
 
@@ -126,8 +138,8 @@ def _by_task(found: Iterator[Outcome] | Sequence[Outcome] | object) -> dict[str,
 def _comparison(pair: Pair, requests: Sequence[Outcome], scores: Sequence[Outcome]) -> Comparison:
     if pair.differs:
         return Comparison(pair, 0, "", "", f"differs: {pair.differs}")
-    prompts, values = [_relevant(item) for item in requests], [_relevant(item) for item in scores]
-    failures = [item for item in (*requests, *scores) if item.status not in (DIFFERENT, "same")]
+    prompts, values = ([_relevant(item, pair.apart) for item in items] for items in (requests, scores))
+    failures = [item for item in (*requests, *scores) if item.status not in (DIFFERENT, SAME)]
     differing = [difference for found in (*prompts, *values) for difference in found]
     remark = _failure(failures[0]) if failures else (_shown(differing[0]) if differing else "")
     ours_fails = any(item.status in (ONLY_OURS_FAILS, MISSING) for item in failures)
@@ -141,18 +153,29 @@ def _comparison(pair: Pair, requests: Sequence[Outcome], scores: Sequence[Outcom
     )
 
 
-def _relevant(item: Outcome) -> list[Difference]:
-    return [difference for difference in item.differences if not _is_immaterial(difference)]
+def _relevant(item: Outcome, apart: Sequence[str]) -> list[Difference]:
+    return [
+        difference
+        for difference in item.differences
+        if not _is_immaterial(difference, apart) and not _is_of(difference.field.partition(": ")[2], apart)
+    ]
 
 
-def _is_immaterial(difference: Difference) -> bool:
+def _is_of(name: str, metrics: Sequence[str]) -> bool:
+    """Whether a score such as `acc,none` or `acc_Age,none` is of one of some metrics, or of a part of one."""
+    found = name.partition(",")[0]
+    return any(found == metric or found.startswith(f"{metric}_") for metric in metrics)
+
+
+def _is_immaterial(difference: Difference, apart: Sequence[str]) -> bool:
     field = difference.field
     if field in _IMMATERIAL or field in _NAMES or field.endswith(": target"):
         return True
     if difference.document is not None and isinstance(difference.reference, list) and _is_value(field):
         return True  # lm-eval's code keeps parts of a document's value, of which its aggregation makes the score
-    # Metrics that the library adds change none of lm-eval's.
-    return difference.reference == ABSENT or (field == "higher_is_better" and _holds(difference))
+    # Metrics and pipelines that the library adds change none of lm-eval's.
+    is_added = difference.reference == ABSENT or (difference.reference is None and field.endswith(": sample"))
+    return is_added or (field == "higher_is_better" and _holds(difference, apart))
 
 
 def _is_value(field: str) -> bool:
@@ -160,15 +183,16 @@ def _is_value(field: str) -> bool:
     return not field.endswith((": responses", ": filtered")) and not field.startswith(("request", "number of"))
 
 
-def _holds(difference: Difference) -> bool:
-    """Whether our mapping holds every entry of lm-eval's."""
+def _holds(difference: Difference, apart: Sequence[str]) -> bool:
+    """Whether our mapping holds every entry of lm-eval's, those of some metrics left out."""
     theirs, ours = difference.reference, difference.ours
     both = isinstance(theirs, Mapping) and isinstance(ours, Mapping)
-    return both and all(ours.get(name) == value for name, value in theirs.items())
+    return both and all(ours.get(name) == value for name, value in theirs.items() if not _is_of(name, apart))
 
 
 def _status(items: Sequence[Outcome], differences: Sequence[Sequence[Difference]]) -> str:
-    if not items or any(item.status in (ONLY_OURS_FAILS, ONLY_REFERENCE_FAILS, BOTH_FAIL, MISSING) for item in items):
+    """Whether the cases that both sides could build are equal; the remark says which could not be built."""
+    if not any(item.status in (DIFFERENT, SAME) for item in items):
         return "–"
     places = {(item.case, item.document) for found in differences for item in found}
     return f"{len(places)} differ" if places else "equal"
@@ -176,7 +200,8 @@ def _status(items: Sequence[Outcome], differences: Sequence[Sequence[Difference]
 
 def _failure(item: Outcome) -> str:
     error = item.our_error if item.status == ONLY_OURS_FAILS else item.reference_error or item.our_error
-    return f"{item.status}: {' '.join((error or '').split())}"
+    text = _PLACES.sub("", " ".join((error or "").split()))
+    return f"{item.case}: {item.status}: {_cut(text, _LONGEST_REMARK * 2)}"
 
 
 def _shown(difference: Difference) -> str:
@@ -191,7 +216,7 @@ def print_library(found: Sequence[Comparison], console: Console, every_task: boo
     for item in found:
         if every_task or item.is_fault or item.remark:
             cells = (item.pair.ours, item.pair.theirs, str(item.documents or ""), item.prompts, item.scores)
-            table.add_row(*map(escape, cells), escape(_cut(item.remark)))
+            table.add_row(*map(escape, cells), escape(_cut(item.remark, _LONGEST_REMARK * 3)))
     console.print(table)
     equal = sum(item.prompts == item.scores == "equal" for item in found)
     stated = sum(bool(item.pair.differs) for item in found)
@@ -219,8 +244,8 @@ def record_library(found: Sequence[Comparison], path: Path) -> None:
     path.write_text(json.dumps(compared, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_REMARK * 3 else text[: _LONGEST_REMARK * 3] + "…"
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[:longest] + "…"
 
 
 def is_equal(found: Sequence[Comparison]) -> bool:

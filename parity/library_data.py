@@ -6,6 +6,7 @@ ids and revisions that the shared hub has under another name.
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,8 @@ HELD_AS = {
 SPLITS_HELD_AS = {"lighteval/GPT3_unscramble": "EleutherAI/unscramble"}
 # Id in the library → the id in lm-eval, where the shared hub has neither.
 _THEIRS = {"lucasmccabe/logiqa": "EleutherAI/logiqa"}
+# Files that lm-eval's task names and the library's does not.
+_FILES_OF_THEIRS = {"allenai/c4": {"train": "en/c4-train.00000-of-01024.json.gz"}}
 
 
 def prepare_data(tasks: Sequence[Task], shared: Path, folder: Path) -> tuple[Path, Path]:
@@ -55,21 +58,16 @@ def prepare_data(tasks: Sequence[Task], shared: Path, folder: Path) -> tuple[Pat
             _link_splits(held / SPLITS_HELD_AS[path], data / path / (config or DEFAULT))
             continue
         source = held / HELD_AS.get(path, path)
-        if (
-            source.is_dir()
-            and config is not None
-            and not (source / config).is_dir()
-            and (ROWS / path / config).is_dir()
-        ):
-            _add_config(source, ROWS / path / config, hub / path)
+        if source.is_dir() and config and not (source / config).is_dir() and _rows_of(path, config) is not None:
+            _add_config(source, config, hub / path)
         elif source.is_dir():
             _link(source, hub / path)
             _link_config(source, data / path, config, options)
+        elif options.get("data_files"):
+            _add_files(path, config or DEFAULT, {**options["data_files"], **_FILES_OF_THEIRS.get(path, {})}, hub / path)
         elif (ROWS / path).is_dir():
             for name in (path, *filter(None, [_THEIRS.get(path)])):
                 _add_rows(ROWS / path, hub / name, config)
-            if options.get("data_files"):  # which name files of another type
-                _add_rows(ROWS / path, data / path, config)
     for made in {path.parent.parent for path in hub.glob("*/*/*/*.jsonl") if not path.parent.parent.is_symlink()}:
         _describe(made)
     return hub, data
@@ -101,8 +99,45 @@ def _link_config(source: Path, target: Path, config: str | None, options: Mappin
                 _link(folder, target / folder.name)
 
 
-def _add_config(source: Path, rows: Path, target: Path) -> None:
+def _rows_of(path: str, config: str) -> Path | None:
+    """The folder of a configuration's miniature rows."""
+    return next((ROWS / path / name for name in (config, _ANY) if (ROWS / path / name).is_dir()), None)
+
+
+def _named(file: Path, config: str) -> str:
+    """The rows of a file; those that serve every configuration hold marks in place of its name."""
+    return file.read_text(encoding="utf-8").replace("_SUBJECT_", config).replace("_CONFIG_", config)
+
+
+def _add_files(path: str, config: str, files: Mapping[str, str], target: Path) -> None:
+    """Miniature rows in the very files that tasks name, some of which have no rows of their own."""
+    rows = _rows_of(path, config)
+    if rows is None:
+        return
+    made: dict[str, str] = {}
+    for split, pattern in files.items():
+        own = rows / f"{split}.jsonl"
+        text = _named(own if own.is_file() else next(rows.iterdir()), config)
+        file = target / pattern.replace("*", "00000-of-00001")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix == ".parquet":
+            parquet.write_table(pyarrow.Table.from_pylist([json.loads(line) for line in text.splitlines()]), file)
+        else:
+            file.write_bytes(gzip.compress(text.encode()) if file.suffix == ".gz" else text.encode())
+        made[split] = str(file.relative_to(target))
+    header = target / "README.md"
+    described = yaml.safe_load(header.read_text(encoding="utf-8").split("---\n")[1]) if header.is_file() else {}
+    others = [entry for entry in described.get("configs", []) if entry["config_name"] != config]
+    entry = {"config_name": config, "data_files": [{"split": split, "path": name} for split, name in made.items()]}
+    text = yaml.safe_dump({"configs": [*others, entry]}, sort_keys=False)
+    header.write_text(f"---\n{text}---\nMiniature rows.\n", encoding="utf-8")
+
+
+def _add_config(source: Path, config: str, target: Path) -> None:
     """Miniature rows of a configuration that a held dataset lacks, beside the others."""
+    rows = _rows_of(source.relative_to(source.parents[1]).as_posix(), config)
+    if rows is None or (target / config).exists():
+        return
     if target.is_symlink():
         target.unlink()
         for file in [path for path in source.rglob("*") if path.is_file() and path.name != "README.md"]:
@@ -111,12 +146,12 @@ def _add_config(source: Path, rows: Path, target: Path) -> None:
             own.symlink_to(file.resolve())
         shutil.copy(source / "README.md", target / "README.md")
     for path in rows.iterdir():  # in the format of the others, since `datasets` reads a repository by one reader
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        (target / rows.name).mkdir(exist_ok=True)
-        parquet.write_table(pyarrow.Table.from_pylist(lines), target / rows.name / f"{path.stem}.parquet")
+        lines = [json.loads(line) for line in _named(path, config).splitlines()]
+        (target / config).mkdir(exist_ok=True)
+        parquet.write_table(pyarrow.Table.from_pylist(lines), target / config / f"{path.stem}.parquet")
     _, header, text = (target / "README.md").read_text(encoding="utf-8").split("---\n", 2)
     described = yaml.safe_load(header)
-    described["configs"] = [*described["configs"], _config(target / rows.name)]
+    described["configs"] = [*described["configs"], _config(target / config)]
     (target / "README.md").write_text(f"---\n{yaml.safe_dump(described)}---\n{text}", encoding="utf-8")
 
 

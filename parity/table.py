@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from parity.compare import Difference, RecordComparison, Tolerance
+from parity.compare import Difference, RecordComparison, Tolerance, with_their_names
 from parity.job import Job
 from parity.records import RecordFile
 from parity.workers import Output
@@ -20,6 +20,9 @@ from parity.workers import Output
 SAME, DIFFERENT = "same", "different"
 ONLY_OURS_FAILS, ONLY_REFERENCE_FAILS, BOTH_FAIL = "only Assay fails", "only lm-eval fails", "both fail"
 MISSING = "not finished"
+# Task → our name of a metric → lm-eval's.
+Renamed = Mapping[str, Mapping[str, str]]
+NONE_RENAMED: Renamed = {}
 
 
 @dataclass(slots=True)
@@ -40,13 +43,18 @@ class Outcome:
     our_seconds: float = 0.0
 
 
-def outcomes(job: Job, output: Output, tolerance: Tolerance) -> Iterable[Outcome]:
-    """Compares the records of every task and case, one pair at a time."""
+def outcomes(job: Job, output: Output, tolerance: Tolerance, renamed: Renamed = NONE_RENAMED) -> Iterable[Outcome]:
+    """Compares the records of every task and case, one pair at a time.
+
+    Args:
+        renamed: task → the metrics with another name in lm-eval.
+    """
     reference, ours = RecordFile(output.records("reference")), RecordFile(output.records("assay"))
     for name in job.tasks:
         for case in job.cases:
             key = (name, case.name)
-            yield _outcome(key, reference.get(key), ours.get(key), tolerance)
+            own = with_their_names(ours.get(key), renamed.get(name, {}))
+            yield _outcome(key, reference.get(key), own, tolerance)
 
 
 def _outcome(

@@ -49,7 +49,8 @@ Every task meets [the contract](library.md#the-contract) on miniature rows, in e
 classifier head that its format allows (`pytest tests/library`). This table has what was checked on the benchmarks' own
 rows: the contract, by `python scripts/check_library.py DATA`, on {rows} random documents of each task; and prompts and
 scores beside lm-eval 0.4.13's task of the same definition, document by document, by `python -m parity library` (where
-there are no other rows, on miniature ones). *Beside lm-eval* counts the tasks that were compared; others have not been.
+there are no other rows, on miniature ones): of {compared} tasks that are to be the same, {equal} are equal in every
+prompt and score, with the task's own examples and with three. *Beside lm-eval* counts them.
 *Allowed* names the checks that a benchmark does not meet on purpose, and *few* those that at most 2 % of the documents
 miss; `assay check TASK --contract --data DIR` gives the reasons.
 
@@ -127,7 +128,12 @@ def _checks(members: Sequence[str], catalog: Catalog) -> Iterator[str]:
     """What was checked on real rows: a line for each benchmark with some."""
     contract, parity = (json.loads(path.read_text(encoding="utf-8")) for path in (CONTRACT, PARITY))
     wholes = {entry.whole for entry in catalog.entries.values()}
-    yield CHECKS.format(rows=contract["rows"]) + _line(CHECK_HEADINGS) + _line(["---"] * len(CHECK_HEADINGS))
+    equal = sum(item["prompts"] == item["scores"] == "equal" for item in parity.values())
+    yield (
+        CHECKS.format(rows=contract["rows"], compared=len(parity), equal=equal)
+        + _line(CHECK_HEADINGS)
+        + _line(["---"] * len(CHECK_HEADINGS))
+    )
     for facts in cards(members, catalog):
         if facts["kind"] == "task" or facts["name"] in wholes:
             names = [task["name"] for task in facts.get("tasks", ())] or [facts["name"]]

@@ -93,7 +93,9 @@ def _lm_eval(theirs: Any) -> str:
     if not isinstance(theirs, Mapping):
         return ""
     if theirs.get("same"):
-        return f"same prompt and metric as {theirs['task']}"
+        renamed = [f"{own} is {other} there" for own, other in (theirs.get("metrics") or {}).items()]
+        apart = [f"apart from {', '.join(theirs['apart_from'])}"] if theirs.get("apart_from") else []
+        return ", ".join([f"same prompt and metric as {theirs['task']}", *renamed, *apart])
     return f"differs from {theirs['task']}: {theirs.get('differs', '')}"
 
 

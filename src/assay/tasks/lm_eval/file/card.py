@@ -66,7 +66,13 @@ CARD_KEYS: dict[str, KeySchema] = {
 }
 # Keys that every card of the library has.
 REQUIRED = ("description", "languages", "primary", "primary_reason", "chance", "prompt", "licence", "citation")
-LM_EVAL_KEYS: dict[str, KeySchema] = {"task": _LINE, "same": FLAG, "differs": TEXT}
+LM_EVAL_KEYS: dict[str, KeySchema] = {
+    "task": _LINE,
+    "same": FLAG,
+    "differs": TEXT,
+    "metrics": MAPPING,
+    "apart_from": _TEXTS,
+}
 REFERENCE_KEYS: dict[str, KeySchema] = {
     "model": _LINE,
     "metric": _LINE,
