@@ -72,7 +72,7 @@ def test_a_tokenizer_that_is_not_the_servers_is_refused(opened: Open, bytes_fold
     (tmp_path / "tokenizer.json").write_text(text)
     with FaultServer("vllm") as server:
         model = opened(server, tokenizer=str(tmp_path))
-        assert "not that of the server" in model.capabilities.family
+        assert "not that of the server" in model.capabilities.refusal
 
 
 def test_bos_is_as_the_user_wants_it(opened: Open, bytes_folder: Path) -> None:

@@ -87,7 +87,7 @@ class Probe:
                 f"scored as a text, greedily generated tokens have other log-probabilities, by up to "
                 f"{max(differences):.2g} nats (accepted: {self.tolerance:g}): shifted by one, or of other tokens"
             )
-        elif not all(score.is_greedy for score in generated):
+        elif any(score.is_greedy is False for score in generated):
             yield "scored as a text, greedily generated tokens are not the most likely ones"
 
     def _faults_of_another_token(
