@@ -14,12 +14,12 @@ from assay.core.identity import Fingerprint
 from assay.core.protocols import Capabilities
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.responses import Failure, Text, unsupported
-from assay.models.http.chat_choices import Question, compared, fault_of, questions_of
+from assay.core.server_report import GENERATION, LOGLIKELIHOODS, ProbedForm, ServerReport
+from assay.models.http.chat_choices import Question, compared, questions_of
 from assay.models.http.exchange import ChatDialect, Exchange, FirstTokens, GenerationCall
 from assay.models.http.http_model import Answer, HttpModel, plain_prompt
+from assay.models.http.probed_forms import generation_form, letters_fault, letters_form
 
-_PROBE_RETRIES = 2
-_PROBE_TEXT = "Which letter comes first in the alphabet, A or B? Answer with the letter alone."
 _NONE = "a chat endpoint has no log-likelihoods of given texts"
 _ADVICE = (
     f"{_NONE}; for multiple choice by letters set choices=top_logprobs in --model_args, or let the model write its "
@@ -110,13 +110,16 @@ class ChatModel(HttpModel):
     @cached_property
     def _fault_of_choices(self) -> str:
         """Why the first tokens of this server cannot be used, found by one request; empty if they can."""
-        call = GenerationCall(_PROBE_TEXT, Generation(_PROBE_TEXT), 1)
-        exchange = self._dialect.first_tokens(call)
-        found: FirstTokens | Failure = exchange if isinstance(exchange, Failure) else self._asked(exchange)
-        return fault_of(found)
+        return letters_fault(self._connection, self._dialect)
 
-    def _asked(self, exchange: Exchange[Any]) -> Any:
-        return self._connection.ask(exchange, max_retries=_PROBE_RETRIES)
+    def probe(self) -> ServerReport:
+        """What the server can do, with every form tried."""
+        forms = (
+            ProbedForm(LOGLIKELIHOODS, "of given texts", (_NONE,)),
+            generation_form(self._connection, f"answers to conversations ({self._dialect.name})", self._dialect, True),
+            letters_form(self._connection, self._dialect),
+        )
+        return ServerReport(self.arguments.model, self.arguments.base_url, self._facts(), forms, (GENERATION,))
 
     def _call(self, request: Request) -> GenerationCall | Text | Failure:
         return self._plain_call(request) if isinstance(request, Generation) else unsupported(request.kind)

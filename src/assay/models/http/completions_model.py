@@ -17,15 +17,24 @@ from assay.core.identity import Fingerprint, digest
 from assay.core.protocols import Capabilities
 from assay.core.requests import REQUEST_KINDS, Generation, Message, Request
 from assay.core.responses import Failure, Logprob, Text
+from assay.core.server_report import GENERATION, LOGLIKELIHOODS, ProbedForm, ServerReport
 from assay.models.download import hub
 from assay.models.http.dialects.chat_completions import Chat
 from assay.models.http.dialects.completions import Completions
 from assay.models.http.dialects.kinds import KINDS, LLAMACPP, OPENAI, TGI, VLLM, ServerKind, chat_of_kind
 from assay.models.http.dialects.tgi import Tgi
+from assay.models.http.dialects.vllm import Vllm
 from assay.models.http.exchange import Dialect, Exchange, GenerationCall, TokenScore
 from assay.models.http.http_arguments import AUTO, LOCAL, NONE, REMOTE
 from assay.models.http.http_model import Answer, HttpModel
 from assay.models.http.local_tokenizer import LocalTokenizer
+from assay.models.http.probed_forms import (
+    counted_tokens,
+    generation_form,
+    largest_difference,
+    letters_form,
+    likelihood_forms,
+)
 from assay.models.http.provider import Provider
 from assay.models.http.replies import Rejection
 from assay.models.http.server_probe import TEXT, Probe
@@ -139,6 +148,43 @@ class CompletionsModel(HttpModel):
             return report
         found = "refused" if scoring.dialect is None else scoring.dialect.name
         return {**report, "likelihood": {"dialect": found, "against": list(scoring.reasons)}}
+
+    def probe(self) -> ServerReport:
+        """What the server can do, with every form tried that it may have."""
+        connection, encoder = self._connection, self._encoder
+        writer = self._writer
+        facts = {**self._facts(), "tokenizer": self._described_tokenizer(counted_tokens(connection, writer))}
+        if encoder is None:
+            forms = [ProbedForm(LOGLIKELIHOODS, "of given texts", self._scoring.reasons)]
+        else:
+            forms, scores = likelihood_forms(connection, self._all_dialects, self._probe(encoder))
+            faults = self._faults_of_tokenizer(encoder)
+            forms = [replace(form, reasons=(*faults, *form.reasons)) for form in forms]
+            difference = largest_difference(scores)
+            if difference is not None:
+                facts["agreement"] = f"forms that work differ by at most {difference:.2g} nats per token"
+        forms.append(generation_form(connection, "texts after a text", writer, is_chat=False))
+        chat = self._chat or chat_of_kind(self._chat_settings(self._kind_name))
+        forms.append(generation_form(connection, "answers to conversations (openai-chat)", chat, is_chat=True))
+        forms.append(letters_form(connection, chat))
+        promised = (LOGLIKELIHOODS, GENERATION)
+        works = any(form.works for form in forms if form.purpose == LOGLIKELIHOODS)
+        advice = () if works else (f"Log-likelihoods: {_WORKS}",)
+        wanted = self.arguments
+        return ServerReport(wanted.model, wanted.base_url, facts, tuple(forms), promised, advice)
+
+    def _described_tokenizer(self, counted: int | None) -> str:
+        """The tokenizer, and whether the server puts a token before texts itself."""
+        tokenizer, encoder = self._tokenizer, self._encoder
+        if tokenizer is None or encoder is None:
+            return "none: set tokenizer=FOLDER in --model_args"
+        place = f"folder {tokenizer.folder}" if isinstance(tokenizer, LocalTokenizer) else "the server's"
+        bare = len(encode_texts(encoder.rules, [TEXT], special=False)[TEXT])
+        if counted is None:
+            return f"{place}; the server does not count the tokens of texts"
+        added = counted - bare
+        found = "adds nothing to texts" if added == 0 else f"adds {added} token to texts (BOS)"
+        return f"{place}; the server {found if added in (0, 1) else f'counts {added:+} tokens of texts'}"
 
     def _score(self, places: Sequence[int], requests: Sequence[Request]) -> Iterator[Answer]:
         """Answers to log-likelihood requests; `places` are their indices in the run's list."""
@@ -287,6 +333,14 @@ class CompletionsModel(HttpModel):
         makers = self._kind.dialects if wanted == AUTO else KINDS[wanted].dialects[:1]
         made = [make(self.arguments.model, seed=self.arguments.seed) for make in makers]
         return [replace(dialect, decode=self._text_of) if isinstance(dialect, Tgi) else dialect for dialect in made]
+
+    @property
+    def _all_dialects(self) -> list[Dialect]:
+        """Every dialect that a server of this kind may have: those to try, and what is asked by the same endpoint."""
+        has_completions = self._kind_name != TGI
+        others: list[Dialect] = [Completions(self.arguments.model), Vllm(self.arguments.model)]
+        known = {dialect.name for dialect in self._dialects}
+        return [*self._dialects, *(entry for entry in others if has_completions and entry.name not in known)]
 
     @property
     def _writer(self) -> Dialect:

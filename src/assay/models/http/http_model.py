@@ -93,6 +93,12 @@ class HttpModel:
             if len(found) > 1:
                 yield f"the server gave several values of {name} during the run: {', '.join(sorted(found))}"
 
+    def _facts(self) -> dict[str, str]:
+        """Facts about the server, for people."""
+        facts = self.facts_of_server
+        length = "not stated" if facts.max_length is None else f"{facts.max_length:,} tokens"
+        return {"kind": f"{facts.kind} {facts.version}".strip(), "context": length}
+
     def close(self) -> None:
         """Closes all connections; the next request opens new ones."""
         self._connection.close()

@@ -64,6 +64,10 @@ class Probe:
         except _Refused as refusal:
             return [str(refusal)]
 
+    def scores(self, dialect: Dialect) -> list[TokenScore]:
+        """The scores of the fixed text by a dialect that passed."""
+        return self._score(dialect, list(self.ids[:_MOST_IDS]))
+
     def _greedy_steps(self, dialect: Dialect, prefix: Sequence[int]) -> Iterator[tuple[int, Step]]:
         """The most likely continuation, token by token."""
         ids = list(prefix)
