@@ -67,7 +67,7 @@ def compared(found: FirstTokens, letters: Sequence[str]) -> list[Logprob | Failu
     answers: list[Logprob | Failure] = []
     for letter in letters:
         values = listed[letter]
-        total = min(math.log(math.fsum(map(math.exp, values))), 0.0) if any(map(math.exp, values)) else bound
+        total = min(_log_sum(values), 0.0) if values else bound
         notes = (NOTE,) if values else (NOTE, BOUND_NOTE)
         is_greedy = bool(values) and max(values) == likeliest
         answers.append(Logprob(total, 1, is_greedy, prompt_tokens=found.prompt_tokens, notes=notes))
@@ -83,9 +83,15 @@ def fault_of(found: FirstTokens | Failure) -> str:
     total = math.fsum(math.exp(value) for _, value in found.tokens)
     if total > 1 + _ROUNDING:
         return f"the probabilities of the first tokens add up to {total:.3g}: they are not log-probabilities"
-    if all(value == 0 for _, value in found.tokens):
-        return "all log-probabilities are 0: they are not computed"
     return ""
+
+
+def _log_sum(values: Sequence[float]) -> float:
+    """The log of the sum of probabilities."""
+    highest = max(values)
+    if highest == -math.inf or len(values) == 1:
+        return highest
+    return highest + math.log(math.fsum(math.exp(value - highest) for value in values))
 
 
 def _is_single(letter: str) -> bool:

@@ -98,7 +98,8 @@ class Probe:
         self, dialect: Dialect, whole: Sequence[int], scores: Sequence[TokenScore]
     ) -> Iterator[str]:
         """With another last token, its score must change, and no other."""
-        other = next((token_id for token_id in whole if token_id != whole[-1]), None)
+        # A word within the text rather than BOS or its first word: read as text, it must give the same tokens.
+        other = next((token_id for token_id in (*whole[2:], *whole[:2]) if token_id != whole[-1]), None)
         if other is None:
             return
         changed = self._score(dialect, [*whole[:-1], other])

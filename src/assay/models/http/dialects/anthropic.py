@@ -7,7 +7,7 @@ reasoning. Newer models take no temperature and no beginning of an answer: the f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from assay.core.errors import Fault, ModelError
@@ -70,9 +70,11 @@ class Anthropic:
         turns = turns_of(call)
         if isinstance(turns, Failure):
             return turns
-        fields = sampling_fields(call.request, _OPTIONS, None)
+        fields = sampling_fields(call.request, _OPTIONS, self.settings.seed)
         if isinstance(fields, Failure):
             return fields
+        if fields.pop("seed", None) is not None:
+            call = replace(call, notes=(*call.notes, "seed_refused"))
         # Sequences of white space alone are refused; answers are cut at them here.
         stops = tuple(stop for stop in sent_stops(call) if stop.strip())
         allowed = self.settings.constrain

@@ -27,13 +27,13 @@ class ServerKind:
         has_own_chat: whether conversations may go there from a model of `/v1/completions`.
     """
 
-    dialects: tuple[Callable[..., Dialect], ...] = (Completions,)
+    dialects: tuple[Callable[..., Dialect], ...]
     chat: ChatServer = field(default_factory=ChatServer)
     has_own_chat: bool = True
 
 
 KINDS: Mapping[str, ServerKind] = {
-    OPENAI: ServerKind(has_own_chat=False),
+    OPENAI: ServerKind((Completions, Vllm), has_own_chat=False),
     VLLM: ServerKind((Vllm, Completions), vllm.CHAT),
     SGLANG: ServerKind((Sglang, Completions), sglang.CHAT),
     LLAMACPP: ServerKind((LlamaCpp,), llamacpp.CHAT),  # it ignores echo
