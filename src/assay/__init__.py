@@ -61,6 +61,7 @@ _PUBLIC = {
     "Sample": "assay.core.scores",
     "Sampling": "assay.core.requests",
     "Seeds": "assay.core.specs",
+    "ServerReport": "assay.core.server_report",
     "Settings": "assay.options.table",
     "ShownDocument": "assay.run.show",
     "Store": "assay.store.store",
@@ -90,6 +91,7 @@ _PUBLIC = {
     "plan_run": "assay.api",
     "plot": "assay.api_records",
     "rater_agreement": "assay.stats.agreement",
+    "probe": "assay.api",
     "rescore": "assay.api_records",
     "show_document": "assay.api",
     "study_methods": "assay.api",
@@ -148,6 +150,7 @@ __all__ = [
     "Sample",
     "Sampling",
     "Seeds",
+    "ServerReport",
     "Settings",
     "ShownDocument",
     "Store",
@@ -177,6 +180,7 @@ __all__ = [
     "new_task",
     "plan_run",
     "plot",
+    "probe",
     "rater_agreement",
     "rescore",
     "show_document",
@@ -186,7 +190,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from assay.api import check, evaluate, evaluate_matrix, finetune, plan_run, show_document, study_methods
+    from assay.api import check, evaluate, evaluate_matrix, finetune, plan_run, probe, show_document, study_methods
     from assay.api_data import get_data
     from assay.api_records import audit, compare, explain, explain_reference, load_run, plot, rescore
     from assay.core.documents import Document
@@ -208,6 +212,7 @@ if TYPE_CHECKING:
     from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
     from assay.core.results import AnsweredDocument, GroupResult, Problem, RunResult, TaskResult
     from assay.core.scores import Denominators, Estimate, MetricResult, Sample
+    from assay.core.server_report import ServerReport
     from assay.core.specs import DetectOptions, FilterSpec, MetricSpec, PipelineSpec, RunSpec, Seeds
     from assay.data.fetched import DataReport
     from assay.models.model_decorator import model

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from assay.core.arguments import parse_arguments
 from assay.core.call_checks import checked
-from assay.core.errors import ArgumentError, AssayError, Fault, StoreError
+from assay.core.errors import ArgumentError, AssayError, Fault, StoreError, UserError
 from assay.core.packages import RequiredPackage
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
+from assay.core.server_report import ReportsServer, ServerReport
 from assay.core.specs import DetectOptions, RunSpec
 from assay.core.training import FitSpec, parse_fit_spec
 from assay.models.model_registry import is_known, resolve_model
@@ -35,6 +36,7 @@ from assay.options.table import Settings
 from assay.run.events import Listener, StageStarted, ignore
 from assay.run.forecast import PlanReport, forecast
 from assay.run.many import SharedTasks
+from assay.run.open_model import opened_model
 from assay.run.resolve import code_loader, known_names
 from assay.run.session import Session, run
 from assay.run.show import ShownDocument, show_documents
@@ -330,6 +332,25 @@ def plan_run(
 
         options = DetectOptions(detect) if isinstance(detect, (int, float)) else detect
         return forecast_detection(session, wanted, given, options)
+
+
+@with_settings
+def probe(model: str, **settings: Unpack[Settings]) -> ServerReport:
+    """Asks the server behind a model what it can do: which forms of request work, and why the others do not.
+
+    Nothing is stored. `ServerReport.missing` lists what the model is opened for and cannot do.
+
+    Args:
+        model: name of a model behind HTTP, such as `openai`.
+        **settings: as in `evaluate`; `model_args` matter.
+    """
+    opened = opened_model(_make_run_spec(model, [], settings), ignore)
+    try:
+        if not isinstance(opened, ReportsServer):
+            raise UserError(Fault(f"--model {model}", "is not behind HTTP", "openai, vllm, anthropic, …"))
+        return opened.probe()
+    finally:
+        opened.close()
 
 
 @with_settings

@@ -134,12 +134,13 @@ def _plain_logprob(answer: Any) -> Logprob:
 def _plain_text(answer: Any) -> Text:
     reason, notes = _finish_reason(answer.finish_reason)
     return Text(
-        _convert_field("text", answer.text, _as_text, "a str"),
-        reason,
-        _count("token_count", answer.token_count),
-        _count("prompt_tokens", answer.prompt_tokens),
-        _count("truncated", answer.truncated),
-        (*_notes(answer.notes), *notes),
+        text=_convert_field("text", answer.text, _as_text, "a str"),
+        finish_reason=reason,
+        token_count=_count("token_count", answer.token_count),
+        prompt_tokens=_count("prompt_tokens", answer.prompt_tokens),
+        truncated=_count("truncated", answer.truncated),
+        notes=(*_notes(answer.notes), *notes),
+        reasoning=_convert_field("reasoning", answer.reasoning, _as_text, "a str"),
     )
 
 

@@ -172,6 +172,7 @@ class Capabilities:
         family: the kind of network, for messages.
         learns: request kinds that it can be trained to answer; a model with any also satisfies `Trainable`.
         labels: names of the outputs of its classification head, see `core.label_mapping`; empty without one.
+        refusal: why it does not answer the other kinds, where that is not its nature: what was found at its server.
     """
 
     kinds: frozenset[str]
@@ -182,6 +183,7 @@ class Capabilities:
     family: str = "model"
     learns: frozenset[str] = frozenset()
     labels: tuple[str, ...] = ()
+    refusal: str = ""
 
 
 @runtime_checkable

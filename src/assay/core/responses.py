@@ -28,6 +28,21 @@ NOTE_TEXTS = {
     "split_token": "continuations shared a token with their prompt and were scored from the split point on",
     "system_dropped": "the chat template has no system role or ignores it; the system text was dropped",
     "stop_at_limit": "answers reached the token limit",
+    "temperature_refused": "the model takes no temperature: answers were sampled at its own one, greedy ones too",
+    "top_p_refused": "the model takes no top_p: answers were sampled without it",
+    "top_k_refused": "the model takes no top_k: answers were sampled without it",
+    "seed_refused": "the model takes no seed: sampled answers cannot be repeated",
+    "stop_refused": "the model takes no stop strings: answers were cut at them afterwards",
+    "stop_ignored": "the server wrote on after a stop string: answers were cut there afterwards",
+    "limit_ignored": "the server wrote more tokens than it was allowed to",
+    "prefill_repeated": "the server repeated the beginning of the answer that it was given; it was removed",
+    "greedy_unknown": "the server does not say whether answers are the most likely ones: exact greedy matches count as"
+    " wrong",
+    "by_top_logprobs": "choices were compared by the log-probability of their letter as the first token of a chat"
+    " answer (choices=top_logprobs), not as a continuation of the prompt",
+    "outside_top_k": "choices were not among the most likely tokens that the server lists; their log-probability is an"
+    " upper bound, which leaves the most likely choice as it is",
+    "constrained": "answers were constrained to the texts of constrain=… in --model_args",
 }
 
 
@@ -65,6 +80,7 @@ class Text:
         prompt_tokens: tokens of prompt that the model saw.
         truncated: tokens of prompt cut from the left.
         notes: names of peculiarities.
+        reasoning: what the model wrote before its answer and apart from it; never scored.
     """
 
     text: str
@@ -73,6 +89,7 @@ class Text:
     prompt_tokens: int = 0
     truncated: int = 0
     notes: tuple[str, ...] = ()
+    reasoning: str = ""
 
     @property
     def is_cut_off(self) -> bool:
@@ -133,7 +150,7 @@ class Response(NamedTuple):
 
 
 # (total, is_greedy, token_count, prompt_tokens, truncated, extra): an output as flat values for a table. `extra` is
-# JSON with rarer fields: the text, the finish reason, notes, windows. A plain log-probability has none.
+# JSON with rarer fields: the text, the finish reason, notes, windows, reasoning. A plain log-probability has none.
 FlatOutput = tuple[Union[float, None], Union[int, None], int, int, int, Union[str, None]]
 
 
@@ -154,6 +171,8 @@ def flatten(output: Output) -> FlatOutput:
         data = {"scores": output.scores}
     else:
         data = {"text": output.text, "finish": output.finish_reason}
+        if output.reasoning:
+            data["reasoning"] = output.reasoning
     if output.notes:
         data["notes"] = output.notes
     token_count = 0 if isinstance(output, LabelScores) else output.token_count
@@ -178,7 +197,15 @@ def unflatten(row: FlatOutput) -> Output:
             windows=data.get("windows"),
         )
     if "text" in data:
-        return Text(data["text"], data["finish"], token_count, prompt_tokens, truncated, notes)
+        return Text(
+            text=data["text"],
+            finish_reason=data["finish"],
+            token_count=token_count,
+            prompt_tokens=prompt_tokens,
+            truncated=truncated,
+            notes=notes,
+            reasoning=data.get("reasoning", ""),
+        )
     if "scores" in data:
         return LabelScores(tuple(data["scores"]), prompt_tokens, truncated, notes)
     raise AssayError("a stored output is not a log-probability, text or label scores: written by a newer Assay?")

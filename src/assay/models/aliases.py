@@ -20,25 +20,31 @@ _HTTP = (
     "For a server with OpenAI's API: --model openai-chat --model_args model=NAME,base_url=URL",
 )
 _ENGINE = "Assay runs the same weights with its own engine", "Use: {}"
-_MEDIA = "this version does not support images or audio", "For text only: {}"
+_SERVED = (
+    "Assay runs the same weights with its own engine",
+    "Use: {}. For a running server: --model_args model=NAME,base_url=URL",
+)
 _GGUF = (
     "lm-eval's name for a llama.cpp server",
-    "For a running server: --model openai --model_args model=NAME,base_url=URL. For a file: --model FOLDER/NAME.gguf",
+    "For a running server: --model llamacpp --model_args model=NAME,base_url=URL. For a file: --model FOLDER/NAME.gguf",
 )
+_MEDIA = "this version does not support images or audio", "For text only: {}"
 _STEERED = "models with steering vectors are not supported", "For the model without steering: {}"
 
 # Model names of lm-eval 0.4.13 and similar tools.
 UNSUPPORTED_MODELS: Mapping[str, tuple[str, str]] = {
-    **dict.fromkeys(("vllm", "sglang", "sglang-generate", "trtllm", "nemo_lm", "megatron_lm", "mamba_ssm"), _ENGINE),
+    **dict.fromkeys(("vllm", "sglang", "llamacpp", "llama-cpp"), _SERVED),
+    **dict.fromkeys(("trtllm", "nemo_lm", "megatron_lm", "mamba_ssm"), _ENGINE),
     **dict.fromkeys(("neuronx", "openvino", "onnxruntime", "onnxruntime-genai", "ipex", "habana", "winml"), _ENGINE),
-    **dict.fromkeys(("optimum", "llama-cpp", "llamacpp", "mlx", "exllama", "deepspeed", "accelerate"), _ENGINE),
-    **dict.fromkeys(("anthropic", "anthropic-chat", "anthropic-completions"), _HTTP),
-    **dict.fromkeys(("anthropic-chat-completions", "litellm", "litellm-chat", "litellm-chat-completions"), _HTTP),
-    **dict.fromkeys(("textsynth", "watsonx", "watsonx_llm", "ollama", "gemini", "azure", "together", "tgi"), _HTTP),
+    **dict.fromkeys(("optimum", "mlx", "exllama", "deepspeed", "accelerate"), _ENGINE),
+    **dict.fromkeys(("anthropic-completions", "litellm", "litellm-chat", "litellm-chat-completions"), _HTTP),
+    **dict.fromkeys(("textsynth", "watsonx", "watsonx_llm", "azure", "together"), _HTTP),
     **dict.fromkeys(("hf-multimodal", "hf-audiolm-qwen", "hf-mistral3", "vllm-vlm"), _MEDIA),
     **dict.fromkeys(("gguf", "ggml"), _GGUF),
     "steered": _STEERED,
 }
+# Engines with a server, which is a model here: without its address the engine itself is meant.
+IN_PROCESS = frozenset(name for name, advice in UNSUPPORTED_MODELS.items() if advice in (_SERVED, _GGUF))
 # Arguments of those models that name the weights.
 _WEIGHTS = ("pretrained", "model", "model_path", "path")
 

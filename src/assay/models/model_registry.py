@@ -13,9 +13,23 @@ from assay.core.errors import Fault, ModelError
 from assay.core.protocols import Model
 from assay.core.registry import Registry
 from assay.core.specs import ModelSettings
-from assay.models.aliases import resolve_path_or_hub_id, unknown_model
+from assay.models.aliases import IN_PROCESS, resolve_path_or_hub_id, unknown_model
 from assay.models.download.named import NAMED_MODELS, NamedModel, is_fetched, locate, opener_arguments
 from assay.models.download.wheels import ProgressReport
+
+_SERVER = "model=NAME,base_url=URL"
+# Models behind HTTP: name → (module below `assay.models.http` and its provider, description).
+PROVIDERS = {
+    "openai": ("providers:OPENAI_SERVER", f"server with /v1/completions: {_SERVER}[,tokenizer=FOLDER]"),
+    "openai-chat": ("providers:OPENAI_CHAT_SERVER", f"server with /v1/chat/completions, generation only: {_SERVER}"),
+    "vllm": ("providers:VLLM_SERVER", f"vLLM server: {_SERVER}"),
+    "sglang": ("providers:SGLANG_SERVER", f"SGLang server: {_SERVER}[,tokenizer=FOLDER]"),
+    "llamacpp": ("providers:LLAMACPP_SERVER", f"llama.cpp server: {_SERVER}"),
+    "tgi": ("providers:TGI_SERVER", f"Text Generation Inference server: {_SERVER},tokenizer=FOLDER"),
+    "ollama": ("providers:OLLAMA_SERVER", f"Ollama server, generation only: {_SERVER}"),
+    "anthropic": ("dialects.anthropic:PROVIDER", "Anthropic's Messages API, generation only: model=NAME"),
+    "gemini": ("dialects.gemini:PROVIDER", "Gemini API, generation only: model=NAME"),
+}
 
 MODELS = Registry(
     "model",
@@ -23,8 +37,7 @@ MODELS = Registry(
         "hf": "assay.models.hf.families:open_hf",
         "dummy": "assay.models.dummy:open_dummy",
         "ngram": "assay.models.ngram:open_ngram",
-        "openai": "assay.models.http.http_model:open_openai",
-        "openai-chat": "assay.models.http.http_model:open_openai_chat",
+        **{name: f"assay.models.http.{place}" for name, (place, _) in PROVIDERS.items()},
     },
     "assay.models",
 )
@@ -34,14 +47,16 @@ ALIASES = {
     **dict.fromkeys(("hf-auto", "hf-causal", "hf-seq2seq", "huggingface", "transformers"), "hf"),
     **dict.fromkeys(("local-completions", "openai-completions"), "openai"),
     **dict.fromkeys(("local-chat-completions", "openai-chat-completions"), "openai-chat"),
+    **dict.fromkeys(("anthropic-chat", "anthropic-chat-completions"), "anthropic"),
+    **dict.fromkeys(("gguf", "ggml", "llama-cpp"), "llamacpp"),
+    "sglang-generate": "sglang",
 }
 
 DESCRIPTIONS = {
     "hf": "transformers decoder, encoder-decoder or encoder: pretrained=FOLDER[,dtype=…]",
     "dummy": "answers from a hash of the request, for trials: seed=0",
     "ngram": "byte n-gram model trained on the spot, real but weak: order=3,corpus=FILE",
-    "openai": "server with /v1/completions: model=NAME,base_url=URL[,tokenizer=FOLDER]",
-    "openai-chat": "server with /v1/chat/completions, generation only: model=NAME,base_url=URL",
+    **{name: description for name, (_, description) in PROVIDERS.items()},
 }
 
 
@@ -61,6 +76,8 @@ def open_model(
         settings: device, batch size and engine.
         progress: receives download progress when a named model is fetched for the first time.
     """
+    if name in IN_PROCESS and ("pretrained" in args or "base_url" not in args):  # the engine, in this process
+        raise unknown_model(name, args, [])
     name = ALIASES.get(name, name)
     if name in NAMED_MODELS:
         return open_named(NAMED_MODELS[name], args, settings, progress)

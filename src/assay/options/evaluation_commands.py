@@ -313,4 +313,27 @@ def _show() -> Command:
     return Command(about, {**own, **_settings(without)}, shown)
 
 
-MAKERS = {"run": _run, "plan": _plan, "matrix": _matrix, "finetune": _finetune, "methods": _methods, "show": _show}
+def _probe() -> Command:
+    own = {
+        "model": replace(
+            ONE_MODEL, help="openai, openai-chat, vllm, sglang, llamacpp, tgi, ollama, anthropic or gemini"
+        ),
+        "model_args": replace(setting_options()["model_args"], help="such as model=NAME,base_url=URL"),
+        "format": format_option("text", "json"),
+    }
+    about = (
+        "Asks the server behind a model what it can do, with about twenty short requests: which forms of "
+        "log-likelihoods, generation and multiple choice work, and why the others do not. Nothing is stored."
+    )
+    return Command(about, own)
+
+
+MAKERS = {
+    "probe": _probe,
+    "run": _run,
+    "plan": _plan,
+    "matrix": _matrix,
+    "finetune": _finetune,
+    "methods": _methods,
+    "show": _show,
+}

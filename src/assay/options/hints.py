@@ -22,6 +22,7 @@ COMMANDS = {
     **dict.fromkeys(("diff", "cmp", "versus", "vs"), "compare RUN RUN"),
     **dict.fromkeys(("dry-run", "dry_run", "dryrun", "estimate", "cost"), "plan"),
     **dict.fromkeys(("inspect", "view", "print", "write_out", "sample"), "show TASK"),
+    **dict.fromkeys(("ping", "server"), "probe"),
     **dict.fromkeys(("leaderboard", "table", "grid"), "matrix"),
     **dict.fromkeys(("re-score", "re_score", "metric"), "rescore RUN"),
     "why": "explain RUN RUN",

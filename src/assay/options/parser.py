@@ -22,7 +22,7 @@ from assay.options.option import ANY, OPTIONAL, REPEAT, SWITCH, WORDS, Option
 from assay.options.table import Settings, setting_options, training_options
 
 # Commands that evaluate or train models, and commands on recorded runs and files; the options of both load on demand.
-_EVALUATING = ("run", "plan", "matrix", "finetune", "methods", "show")
+_EVALUATING = ("probe", "run", "plan", "matrix", "finetune", "methods", "show")
 _RECORDED = ("rescore", "compare", "explain", "plot", "check", "data", "store", "task", "ls")
 NAMES = (*_EVALUATING, *_RECORDED)
 HELP, HELP_ALL = ("-h", "--help"), "--help_all"

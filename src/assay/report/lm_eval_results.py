@@ -235,10 +235,14 @@ def _line(task: TaskResult, item: AnsweredDocument, sample: Sample, render: Rend
 
 
 def _own(item: AnsweredDocument, sample: Sample) -> dict[str, Any]:
-    """Assay's additions to a sample: where answers were found, the score of each draw (null: no answer), clusters."""
+    """Assay's additions to a sample: where answers were found, the score of each draw (null: no answer), clusters.
+
+    Reasoning that models wrote apart from their answers is among them, per request and draw.
+    """
     found: dict[str, Any] = {"extractions": _extractions(sample)} if sample.extractions else {}
     found |= {"draws": list(sample.draws)} if sample.draws else {}
     found |= {"messages": messages} if (messages := _messages(item)) else {}
+    found |= {"reasoning": reasoning} if any(map(any, reasoning := _reasoning(item))) else {}
     return found if item.instance.cluster is None else {**found, "cluster": item.instance.cluster}
 
 
@@ -283,6 +287,13 @@ def _answers(task: TaskResult, item: AnsweredDocument) -> list[list[Any]]:
     draws, is_rolling = item.instance.draws, _is_rolling(task)
     shown = [None if isinstance(output, Failure) else _shown(output, is_rolling) for output in item.outputs]
     return [shown[start : start + draws] for start in range(0, len(shown), draws)]
+
+
+def _reasoning(item: AnsweredDocument) -> list[list[str]]:
+    """The reasoning of each draw of each request; empty texts where there is none."""
+    draws = item.instance.draws
+    texts = [output.reasoning if isinstance(output, Text) else "" for output in item.outputs]
+    return [texts[start : start + draws] for start in range(0, len(texts), draws)]
 
 
 def _messages(item: AnsweredDocument) -> list[list[dict[str, str]]]:

@@ -309,7 +309,7 @@ def _unsupported_kind_fault(model: Model, task: Task, kind: str) -> Fault:
     """A kind of request that a model cannot answer, and why its head does not fit instead."""
     able = model.capabilities
     heads = able.kinds.intersection(HEAD_KINDS)
-    why = f"; {why_no_head_fits(task, heads)}" if heads else ""
+    why = f"; {why_no_head_fits(task, heads)}" if heads else f"; {able.refusal}" if able.refusal else ""
     can = ", ".join(sorted(able.kinds)) or "no request kind of this version"
     found = f'cannot answer {kind} requests, which the task "{task.card.name}" builds; it answers {can}{why}'
     advice = "Choose another model or other tasks" + (", or state a format (docs/formats.md)" if heads else "")

@@ -12,7 +12,7 @@ import json
 import math
 import re
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Union
@@ -75,8 +75,11 @@ class FaultServer:
         spoil: changes a sound answer to a POST, given the request's body.
         tokenizes: whether it has /tokenize.
         max_length: the context length that it states; None for none.
+        routes: further endpoints: path → the answer to a body, or to a GET, whose body is empty.
+        about: further endpoints about the model: path → their answer.
         seen: bodies of all POST requests to an endpoint of the model, in order of arrival.
         keys: values of the header Authorization.
+        headers: the headers of all requests, in lower case.
     """
 
     kind: str = "openai"
@@ -84,8 +87,11 @@ class FaultServer:
     spoil: Spoil | None = None
     tokenizes: bool = True
     max_length: int | None = 64
+    routes: Mapping[str, Callable[[Json], Json]] = field(default_factory=dict)
+    about: Mapping[str, Json] = field(default_factory=dict)
     seen: list[Json] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
+    headers: list[dict[str, str]] = field(default_factory=list)
     most_at_once: int = 0
     _at_once: int = 0
 
@@ -118,8 +124,9 @@ class FaultServer:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         self.keys.add(request.headers.get("Authorization", ""))
+        self.headers.append({name.lower(): value for name, value in request.headers.items()})
         body = json.loads(await request.read() or b"{}")
-        if request.path not in ("/v1/completions", "/v1/chat/completions", "/completion"):
+        if request.path not in ("/v1/completions", "/v1/chat/completions", "/completion", *self.routes):
             return self._about(request.path, body)
         self.seen.append(body)
         self._at_once += 1
@@ -129,15 +136,16 @@ class FaultServer:
                 reply = await self.fault(request, body, len(self.seen) - 1)
                 if reply is not None:
                     return reply
-            answer = self._answer(request.path, body)
+            route = self.routes.get(request.path)
+            answer = self._answer(request.path, body) if route is None else route(body)
             return web.json_response(answer if self.spoil is None else self.spoil(body, answer))
         finally:
             self._at_once -= 1
 
     def _about(self, path: str, body: Json) -> web.StreamResponse:
         """Endpoints about the model."""
-        found: Any = None
-        if path == "/v1/models":
+        found: Any = self.about.get(path)
+        if found is None and path == "/v1/models":
             row: Json = {"id": MODEL, "object": "model", "owned_by": self.kind}
             if self.max_length is not None and self.kind == "vllm":
                 row["max_model_len"] = self.max_length
@@ -159,9 +167,11 @@ class FaultServer:
             return _forced(body)
         if path == "/v1/chat/completions":
             prompt = ids_of("".join(turn["content"] for turn in body["messages"]), True)
-            text = text_of(greedy(prompt, body["max_tokens"]))
+            text = text_of(greedy(prompt, body.get("max_tokens", body.get("max_completion_tokens", 16))))
             message = {"role": "assistant", "content": text}
             return {**_usage(len(prompt)), "choices": [{"index": 0, "message": message, "finish_reason": "length"}]}
+        if self.kind != "vllm":  # other servers ignore the field
+            body = {name: value for name, value in body.items() if name != "prompt_logprobs"}
         prompt = body["prompt"]
         rows = [prompt] if isinstance(prompt, str) or isinstance(prompt[0], int) else prompt
         ids = [ids_of(row, True) if isinstance(row, str) else row for row in rows]

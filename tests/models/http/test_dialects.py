@@ -13,7 +13,7 @@ from assay.models.http.dialects.chat_completions import Chat
 from assay.models.http.dialects.completions import Completions
 from assay.models.http.dialects.llamacpp import LlamaCpp
 from assay.models.http.dialects.reading import choices_of, logprob_of
-from assay.models.http.exchange import Exchange, GenerationCall, Unreadable
+from assay.models.http.exchange import ChatSettings, Exchange, GenerationCall, Unreadable
 
 IDS = [5, 6, 7]
 
@@ -106,12 +106,23 @@ def read(dialect: Any, choice: dict[str, Any], request: Generation = REQUEST, **
 
 
 def said(content: Any, reason: Any = "stop", **message: Any) -> Any:
-    return read(Chat("m"), {"message": {"content": content, **message}, "finish_reason": reason})
+    return read(Chat(ChatSettings("m")), {"message": {"content": content, **message}, "finish_reason": reason})
 
 
 def test_texts_are_cut_at_stop_strings_that_the_server_keeps() -> None:
-    assert read(Completions("m"), {"text": "a END b", "finish_reason": "length"}) == Text("a ", "stop")
-    assert said("a END b") == Text("a ", "stop")
+    assert read(Completions("m"), {"text": "a END", "finish_reason": "length"}) == Text("a ", "stop")
+    assert said("a END") == Text("a ", "stop")
+
+
+def test_a_stop_string_that_the_server_ignores_is_noted() -> None:
+    assert said("a END b") == Text("a ", "stop", notes=("stop_ignored",))
+    beyond = Generation("Q", stop=("1", "2", "3", "4", "END"), max_tokens=9)  # of five stops four are sent
+    assert read(Completions("m"), {"text": "a END b", "finish_reason": "stop"}, beyond) == Text("a ", "stop")
+
+
+def test_more_tokens_than_allowed_are_noted() -> None:
+    found = read(Completions("m"), {"text": "a b", "finish_reason": "stop"}, usage={"completion_tokens": 10})
+    assert found == Text("a b", "stop", 10, notes=("limit_ignored",))
 
 
 def test_a_text_that_was_cut_by_length_says_so() -> None:
@@ -155,7 +166,7 @@ def test_answers_that_are_none_are_named(kind: str, answer: Any) -> None:
         ("no_content", lambda: said([])),
         ("no_content", lambda: read(Completions("m"), {"text": None})),
         ("malformed", lambda: said(7)),
-        ("malformed", lambda: read(Chat("m"), {"message": None})),
+        ("malformed", lambda: read(Chat(ChatSettings("m")), {"message": None})),
         ("malformed", lambda: read(Completions("m"), {"text": ["a"]})),
         ("aborted", lambda: read(Completions("m"), {"text": "a", "finish_reason": "abort"})),
     ],
@@ -179,16 +190,18 @@ def test_an_empty_answer_that_the_model_ended_is_an_answer() -> None:
 
 def test_conversations_go_to_chat_alone() -> None:
     turns = (Message("system", "s"), Message("user", "u"))
-    exchange = Chat("m").generate(GenerationCall(turns, REQUEST, 9))
+    exchange = Chat(ChatSettings("m")).generate(GenerationCall(turns, REQUEST, 9))
     assert isinstance(exchange, Exchange) and exchange.body is not None
     assert exchange.body["messages"] == [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
     assert isinstance(Completions("m").generate(GenerationCall(turns, REQUEST, 9)), Failure)
-    assert isinstance(Chat("m").generate(GenerationCall((*turns, Message("assistant", "A:")), REQUEST, 9)), Failure)
+    assert isinstance(
+        Chat(ChatSettings("m")).generate(GenerationCall((*turns, Message("assistant", "A:")), REQUEST, 9)), Failure
+    )
 
 
 def test_options_without_effect_are_not_sent() -> None:
     sampling = Sampling(0.5, options=(("do_sample", True), ("num_beams", 1), ("top_p", 0.9)))
-    exchange = Chat("m").generate(GenerationCall("Q", Generation("Q", sampling=sampling), 9))
+    exchange = Chat(ChatSettings("m")).generate(GenerationCall("Q", Generation("Q", sampling=sampling), 9))
     assert isinstance(exchange, Exchange) and exchange.body is not None
     assert {"temperature": 0.5, "top_p": 0.9}.items() <= exchange.body.items()
     assert "num_beams" not in exchange.body and "stop" not in exchange.body

@@ -99,7 +99,7 @@ def test_an_option_that_the_server_does_not_have_is_a_failure_and_not_ignored(op
 def test_without_a_tokenizer_texts_are_generated_and_not_scored(opened: Open) -> None:
     with FaultServer(tokenizes=False) as server:
         model = opened(server)
-        assert model.capabilities.kinds == {"generation"} and "tokenizer=FOLDER" in model.capabilities.family
+        assert model.capabilities.kinds == {"generation"} and "tokenizer=FOLDER" in model.capabilities.refusal
         (found,) = answers(model, [Generation("Once", max_tokens=3)])
         assert server.seen[-1]["prompt"] == "Once" and found.text == text_of(greedy(ids_of("Once", True), 3))
 

@@ -19,27 +19,6 @@ from tests.models.http.fault_server import FaultServer, ids_of, total
 Open = Callable[..., Any]
 
 
-@pytest.fixture(scope="module")
-def bytes_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tokenizer of the scripted model, as a folder."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
-
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    order = [pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(chr(code))[0][0] for code in range(128)]
-    known = {"<s>": 0, "</s>": 1, **{letter: 2 + code for code, letter in enumerate(order)}}
-    rest = [letter for letter in letters if letter not in known]
-    known.update({letter: 130 + number for number, letter in enumerate(rest)})
-    backend = Tokenizer(models.BPE(vocab=known, merges=[]))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    backend.decoder = decoders.ByteLevel()
-    backend.add_special_tokens(["<s>", "</s>"])
-    backend.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
-    folder = tmp_path_factory.mktemp("bytes")
-    backend.save(str(folder / "tokenizer.json"))
-    (folder / "tokenizer_config.json").write_text('{"bos_token": "<s>", "eos_token": {"content": "</s>"}}')
-    return folder
-
-
 def test_the_ids_are_those_of_the_file(bytes_folder: Path) -> None:
     tokenizer = LocalTokenizer(bytes_folder)
     assert tokenizer(["Hi"])["input_ids"] == [ids_of("Hi", True)]
@@ -72,7 +51,7 @@ def test_a_tokenizer_that_is_not_the_servers_is_refused(opened: Open, bytes_fold
     (tmp_path / "tokenizer.json").write_text(text)
     with FaultServer("vllm") as server:
         model = opened(server, tokenizer=str(tmp_path))
-        assert "not that of the server" in model.capabilities.family
+        assert "not that of the server" in model.capabilities.refusal
 
 
 def test_bos_is_as_the_user_wants_it(opened: Open, bytes_folder: Path) -> None:

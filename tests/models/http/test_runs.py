@@ -67,7 +67,7 @@ def test_chat_servers_generate_and_refuse_likelihoods_before_the_run(opened: Ope
         model = opened(server, "openai-chat")
         result = assay.evaluate(model, toy_generation_task(3), store=path)
         assert result.tasks[0].problem is None and len(server.seen) == 3
-        with pytest.raises(ModelError, match="chat server, which has no log-likelihoods"):
+        with pytest.raises(ModelError, match="a chat endpoint has no log-likelihoods"):
             assay.evaluate(model, toy_choice_task(3), store=path)
 
 

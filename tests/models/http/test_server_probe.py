@@ -102,7 +102,7 @@ def test_a_wrong_server_is_refused_with_the_reason(opened: Open, reason: str) ->
     with FaultServer(spoil=REFUSED[reason]) as server:
         model = opened(server, max_retries=1)
         assert model.fingerprint.settings["likelihood"] == "refused"
-        assert reason in model.capabilities.family
+        assert reason in model.capabilities.refusal
         assert model.capabilities.kinds == {"generation"}
         found = answers(model, [Loglikelihood("a", "b"), Generation("a", max_tokens=1)])
     assert isinstance(found[0], Failure) and not found[0].retryable and "refused" in found[0].message
@@ -137,7 +137,7 @@ def test_llamacpp_must_generate_the_forced_tokens(opened: Open) -> None:
     with FaultServer("llamacpp", spoil=spoil) as server:
         model = opened(server, max_retries=0)
         assert model.fingerprint.settings["likelihood"] == "refused"
-        assert "of the continuation is" in model.capabilities.family
+        assert "of the continuation is" in model.capabilities.refusal
 
 
 def test_another_dialect_is_tried_where_the_first_fails(opened: Open) -> None:

@@ -8,23 +8,35 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from assay.core.errors import Fault, ModelError
 from assay.core.secrets import HIDDEN, remember
 
 
+class KeyHeader(NamedTuple):
+    """The header that carries a key, and what precedes the key in it."""
+
+    name: str
+    prefix: str = ""
+
+
+BEARER = KeyHeader("Authorization", "Bearer ")
+
+
 class ApiKey:
     """A secret that prints as `***`. Its value is redacted from everything that Assay writes from now on."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("_place", "_value")
 
-    def __init__(self, value: str) -> None:
+    def __init__(self, value: str, place: KeyHeader = BEARER) -> None:
         remember({"api_key": value})
         self._value = value
+        self._place = place
 
     def header(self) -> dict[str, str]:
         """The header that carries the key."""
-        return {"Authorization": f"Bearer {self._value}"}
+        return {self._place.name: f"{self._place.prefix}{self._value}"}
 
     def __repr__(self) -> str:
         return HIDDEN
@@ -35,7 +47,9 @@ class ApiKey:
         raise TypeError("a key is never written to a file")
 
 
-def read_api_key(variable: str, file: str | None, environment: Mapping[str, str] = os.environ) -> ApiKey | None:
+def read_api_key(
+    variable: str, file: str | None, environment: Mapping[str, str] = os.environ, place: KeyHeader = BEARER
+) -> ApiKey | None:
     """The key of a file, or of an environment variable; None if there is neither.
 
     Raises:
@@ -55,4 +69,4 @@ def read_api_key(variable: str, file: str | None, environment: Mapping[str, str]
     remember({"api_key": value})
     if not value or not value.isascii() or not value.isprintable() or " " in value:
         raise ModelError(Fault(where, "does not hold a key", "one line of printable ASCII characters"))
-    return ApiKey(value)
+    return ApiKey(value, place)

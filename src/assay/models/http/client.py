@@ -18,7 +18,7 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import Fault, ModelError, missing_extra, plain_reason
@@ -27,6 +27,7 @@ from assay.core.secrets import redacted_text
 from assay.models.http.api_key import ApiKey
 from assay.models.http.exchange import Exchange, Unreadable, Value
 from assay.models.http.pacing import Pacing
+from assay.models.http.refused_parameters import RefusedParameters
 from assay.models.http.replies import Action, Rejection, read_reply
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class ClientSettings:
         backoff: seconds before the first retry; doubled for each further one.
         verify_certificate: whether TLS certificates are verified.
         ca_cert_path: file of certificates to trust; None for the system's.
+        headers: headers that a provider needs besides the key, such as the version of its API.
     """
 
     base_url: str
@@ -72,6 +74,7 @@ class ClientSettings:
     backoff: float = 0.5
     verify_certificate: bool = True
     ca_cert_path: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def root(self) -> str:
@@ -96,6 +99,7 @@ class Client:
         counts: rejections by kind.
         attempts: requests sent.
         answered: requests that were answered.
+        parameters: parameters that the model refuses.
         names: names that the server gave in its answers: `model`, `system_fingerprint`.
         stopped: the error that ended the run; None while it goes on.
     """
@@ -107,6 +111,7 @@ class Client:
         self.attempts = self.answered = 0
         self.names: dict[str, set[str]] = {"model": set(), "system_fingerprint": set()}
         self.stopped: ModelError | None = None
+        self.parameters = RefusedParameters()
         self._key = key
         self._session: aiohttp.ClientSession | None = None
         self._random = random.Random()
@@ -125,11 +130,14 @@ class Client:
         while True:
             if self.stopped is not None:
                 raise self.stopped
+            sent = self.parameters.adapted(exchange)
             async with self.pacing.slot():
-                found = await self._attempt(exchange)
+                found = await self._attempt(sent)
             if not isinstance(found, Rejection):
                 self._succeeded()
                 return found
+            if self.parameters.learn(sent, found):
+                continue  # asked again without the parameter: no failure of the request
             self.counts[found.kind] += 1
             if found.action is Action.STOP:
                 raise self.stop(found.message, found.advice)
@@ -226,7 +234,7 @@ class Client:
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, ssl=self._certificates()),
                 timeout=aiohttp.ClientTimeout(total=self.settings.timeout, sock_connect=_CONNECT_SECONDS),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"Content-Type": "application/json", "User-Agent": "assay", **key},
+                headers={"Content-Type": "application/json", "User-Agent": "assay", **self.settings.headers, **key},
             )
         return self._session
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, Union
 
 from assay.core.requests import Generation, Message
@@ -29,6 +29,21 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class OptionalField:
+    """A field of a request body that may be left out, or written under another name, if the model refuses it.
+
+    Attributes:
+        path: names from the outer object to the field: `generationConfig.temperature`.
+        note: note on answers without it, see `NOTE_TEXTS`; empty if nothing changes.
+        replacement: the field that is sent instead; empty for none.
+    """
+
+    path: str
+    note: str = ""
+    replacement: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange(Generic[Value]):
     """A request body, where it is sent, and how the answer is read.
 
@@ -36,18 +51,20 @@ class Exchange(Generic[Value]):
         path: below the base URL; from the server's root if it begins with a slash.
         body: the JSON object to send; None for a GET.
         read: the answer's JSON object → a value, or a `Failure` that is final; raises `Unreadable`.
+        optional: fields that a model may refuse.
     """
 
     path: str
     body: Mapping[str, Any] | None
     read: Callable[[Mapping[str, Any]], Value | Failure]
+    optional: tuple[OptionalField, ...] = ()
 
 
 class TokenScore(NamedTuple):
-    """Log-probability of a token, and whether it is the most likely one."""
+    """Log-probability of a token, and whether it is the most likely one; None if the server does not say."""
 
     logprob: float
-    is_greedy: bool
+    is_greedy: bool | None
 
 
 class Step(NamedTuple):
@@ -56,6 +73,13 @@ class Step(NamedTuple):
     token_id: int | None
     text: str
     logprob: float
+
+
+class FirstTokens(NamedTuple):
+    """The most likely first tokens of an answer, as (text, log-probability), and the tokens of the prompt."""
+
+    tokens: tuple[tuple[str, float], ...]
+    prompt_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +101,70 @@ class GenerationCall:
     notes: tuple[str, ...] = ()
 
 
-class Dialect(Protocol):
-    """How a kind of server is asked. `score`, `batch` and `step` are of servers with log-likelihoods only."""
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """What the user sets about a model's reasoning.
+
+    Attributes:
+        budget: most tokens of reasoning; 0 for none, `AUTO_BUDGET` for as many as the model likes, None if not set.
+        effort: name of an effort, such as `low`; empty if not set.
+    """
+
+    budget: int | None = None
+    effort: str = ""
+
+    @property
+    def extra_tokens(self) -> int:
+        """Tokens that a budget adds to the limit of an answer, in which servers count reasoning too."""
+        return max(self.budget or 0, 0)
+
+
+AUTO_BUDGET = -1
+NO_THINKING = Thinking()
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSettings:
+    """What a chat dialect is made of, besides the model's name.
+
+    Attributes:
+        model: the model's name at the server.
+        seed: seed of sampled generations whose request has none.
+        max_tokens_field: name of the field with the number of new tokens; None for the usual one.
+        thinking: the settings of reasoning.
+        constrain: the only answers that are allowed; empty for any.
+        kind: the kind of the server, as far as it is known.
+    """
+
+    model: str
+    seed: int | None = None
+    max_tokens_field: str | None = None
+    thinking: Thinking = field(default_factory=Thinking)
+    constrain: tuple[str, ...] = ()
+    kind: str = ""
+
+
+class Writer(Protocol):
+    """How a server is asked for texts."""
+
+    def generate(self, call: GenerationCall) -> Exchange[Text] | Failure:
+        """Text generated after a prompt; a failure for settings that the dialect cannot express."""
+        ...
+
+
+class ChatDialect(Writer, Protocol):
+    """How a chat endpoint is asked."""
+
+    @property
+    def name(self) -> str: ...
+
+    def first_tokens(self, call: GenerationCall) -> Exchange[FirstTokens] | Failure:
+        """The most likely first tokens of an answer; a failure if the endpoint does not report them."""
+        ...
+
+
+class Dialect(Writer, Protocol):
+    """How a server with log-likelihoods of given token ids is asked."""
 
     @property
     def name(self) -> str: ...
@@ -93,8 +179,4 @@ class Dialect(Protocol):
 
     def step(self, ids: Sequence[int]) -> Exchange[Step]:
         """The most likely token after some ids."""
-        ...
-
-    def generate(self, call: GenerationCall) -> Exchange[Text] | Failure:
-        """Text generated after a prompt; a failure for settings that the dialect cannot express."""
         ...

@@ -1,6 +1,6 @@
-"""Model arguments of `openai` and `openai-chat`, with lm-eval's names: parsed, validated and typed.
+"""Model arguments of models behind HTTP, with lm-eval's names: parsed, validated and typed.
 
-In: the mapping a user wrote. Out: `HttpArguments`, or one error that lists every fault.
+In: the mapping a user wrote, and the defaults of a provider. Out: `HttpArguments`, or one error that lists every fault.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from urllib.parse import urlsplit
 
 from assay.core.errors import Fault, ModelError, did_you_mean
 from assay.core.secrets import is_secret_name
+from assay.models.http.exchange import AUTO_BUDGET
 
-AUTO = "auto"
-OPENAI, VLLM, LLAMACPP = "openai", "vllm", "llamacpp"
-DIALECTS = (AUTO, OPENAI, VLLM, LLAMACPP)
+AUTO, OFF = "auto", "off"
+DIALECTS = (AUTO, "openai", "vllm", "sglang", "llamacpp", "tgi")
+TOP_LOGPROBS = "top_logprobs"
 LOCAL, REMOTE, NONE = "huggingface", "remote", "none"
 BACKENDS = (AUTO, LOCAL, REMOTE, NONE)
-_ENDPOINTS = ("/chat/completions", "/completions")
+_ENDPOINTS = ("/chat/completions", "/completions", "/messages", "/generate")
 
 # Arguments of lm-eval without effect here: the values that mean the same as leaving them out, and what to do otherwise.
 _IDLE: Mapping[str, tuple[tuple[Any, ...], str]] = {
@@ -57,6 +58,10 @@ class HttpArguments:
         max_tokens_field: name of the field with the number of new tokens in chat requests; None for the usual one.
         add_bos_token: whether texts begin with BOS; None for the tokenizer's default.
         prefix_token_id: the token used as an empty context; None for BOS, else EOS.
+        thinking: most tokens of reasoning; 0 for none, -1 for as many as the model likes, None for its default.
+        reasoning_effort: name of an effort of reasoning; None for the model's default.
+        choices: how a chat model answers multiple choice by letters: `top_logprobs`; None if it does not.
+        constrain: the only answers that a chat model may give.
         seed: seed sent with sampled generations whose task sets none.
         probe_tolerance: largest difference in nats between stepwise generation and scoring that the probe accepts.
         verify_certificate: whether TLS certificates are verified.
@@ -81,6 +86,10 @@ class HttpArguments:
     max_tokens_field: str | None = None
     add_bos_token: bool | None = None
     prefix_token_id: int | None = None
+    thinking: int | None = None
+    reasoning_effort: str | None = None
+    choices: str | None = None
+    constrain: tuple[str, ...] = ()
     seed: int | None = None
     probe_tolerance: float = 0.01
     verify_certificate: bool = True
@@ -89,14 +98,21 @@ class HttpArguments:
     api_key_file: str | None = None
 
 
-def read_http_arguments(args: Mapping[str, Any]) -> HttpArguments:
+def read_http_arguments(
+    args: Mapping[str, Any], base_url: str | None = None, key_variable: str = "OPENAI_API_KEY"
+) -> HttpArguments:
     """Parses model arguments.
+
+    Args:
+        args: what the user wrote.
+        base_url: the address if the user names none; None if one must be named.
+        key_variable: the environment variable of the key if the user names none.
 
     Raises:
         ModelError: lists every unknown name and every invalid value.
     """
     faults: list[Fault] = []
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {"api_key_env": key_variable} | ({} if base_url is None else {"base_url": base_url})
     for written, value in args.items():
         name = "prefix_token_id" if written == "custom_prefix_token_id" else written
         if name in _IDLE:
@@ -106,7 +122,7 @@ def read_http_arguments(args: Mapping[str, Any]) -> HttpArguments:
             if value is not None:
                 _read(name, value, values, faults)
         elif is_secret_name(name):
-            advice = "Set the environment variable OPENAI_API_KEY, or api_key_file=PATH"
+            advice = f"Set the environment variable {key_variable}, or api_key_file=PATH"
             faults.append(Fault(f"model_args.{name}", "keys are not taken from the command line", next=advice))
         else:
             found = f'unknown argument "{name}"{did_you_mean(name, _READERS)}'
@@ -141,7 +157,7 @@ def _address(value: Any) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("an address such as http://127.0.0.1:8000/v1")
     if parts.username is not None or parts.query or parts.fragment:
-        raise ValueError("an address without login and query; a key goes into the environment variable OPENAI_API_KEY")
+        raise ValueError("an address without login and query; a key goes into an environment variable (api_key_env)")
     for endpoint in _ENDPOINTS:
         text = text.removesuffix(endpoint)
     return text if urlsplit(text).path else f"{text}/v1"
@@ -174,6 +190,24 @@ def _seconds(value: Any) -> float:
     return number
 
 
+def _budget(value: Any) -> int:
+    named = {AUTO: AUTO_BUDGET, OFF: 0, "false": 0}
+    text = str(value).strip().lower()
+    if text in named:
+        return named[text]
+    if isinstance(value, (bool, float)) or not text.isdecimal() or int(text) < 1:
+        raise ValueError("off, auto or a number of tokens")
+    return int(text)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    parts = value if isinstance(value, (list, tuple)) else str(value).split("|")
+    found = tuple(dict.fromkeys(str(part).strip() for part in parts))
+    if len(found) < 2 or not all(found):
+        raise ValueError("at least two different texts, such as A|B|C|D")
+    return found
+
+
 def _choice(known: tuple[str, ...]) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if str(value) not in known:
@@ -200,6 +234,10 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "max_tokens_field": _text,
     "add_bos_token": _flag,
     "prefix_token_id": _count_from(0),
+    "thinking": _budget,
+    "reasoning_effort": _text,
+    "choices": _choice((TOP_LOGPROBS,)),
+    "constrain": _texts,
     "seed": _count_from(0),
     "probe_tolerance": _seconds,
     "verify_certificate": _flag,

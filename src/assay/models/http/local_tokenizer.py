@@ -12,8 +12,11 @@ from typing import Any
 
 from assay.core.errors import Fault, ModelError, missing_extra, plain_reason
 from assay.models.download.file_hashes import hash_files
+from assay.models.tokens.chat_templates import render_template
 
-_FILE, _SETTINGS = "tokenizer.json", "tokenizer_config.json"
+_FILE, _SETTINGS, _TEMPLATE = "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
+# Special tokens that templates use by name.
+_SPECIAL = ("bos_token", "eos_token", "pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 
 
 class LocalTokenizer:
@@ -21,15 +24,14 @@ class LocalTokenizer:
 
     Attributes:
         folder: the folder.
-        chat_template: None: conversations are sent to a chat endpoint, which applies the template.
+        chat_template: its chat template, as text; None if there is none.
     """
-
-    chat_template: Any = None
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._backend = _load(folder / _FILE)
         self._settings = _read_settings(folder / _SETTINGS)
+        self.chat_template: str | None = _find_template(folder / _TEMPLATE, self._settings.get("chat_template"))
 
     @property
     def bos_token_id(self) -> int | None:
@@ -60,13 +62,37 @@ class LocalTokenizer:
         return [self._backend.id_to_token(token_id) or "" for token_id in ids]
 
     def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> str:
-        raise ValueError("a tokenizer without a chat template")
+        """A conversation as text; of the options of transformers those about the end of the text are read."""
+        if self.chat_template is None:
+            raise ValueError("a tokenizer without a chat template")
+        is_open = options.pop("continue_final_message", False)
+        for name in ("tokenize", "add_generation_prompt"):
+            options.pop(name, None)
+        special = {name: text for name in _SPECIAL if (text := self._text(name)) is not None}
+        return render_template(self.chat_template, conversation, is_open, {**special, **options})
 
     def _special(self, name: str) -> int | None:
+        text = self._text(name)
+        found: int | None = None if text is None else self._backend.token_to_id(text)
+        return found
+
+    def _text(self, name: str) -> str | None:
         token = self._settings.get(name)
         text = token.get("content") if isinstance(token, Mapping) else token
-        found: int | None = self._backend.token_to_id(text) if isinstance(text, str) else None
-        return found
+        return text if isinstance(text, str) else None
+
+
+def _find_template(file: Path, setting: Any) -> str | None:
+    """The chat template of a file of its own, or of the settings: a text, or the default of several."""
+    if file.is_file():
+        try:
+            return file.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise ModelError(Fault(str(file), f"cannot be read: {plain_reason(error)}")) from error
+    named = setting if isinstance(setting, list) else []
+    several = {row.get("name"): row.get("template") for row in named if isinstance(row, Mapping)}
+    found = several.get("default") if several else setting
+    return found if isinstance(found, str) and found else None
 
 
 def _load(file: Path) -> Any:

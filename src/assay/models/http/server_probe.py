@@ -64,6 +64,10 @@ class Probe:
         except _Refused as refusal:
             return [str(refusal)]
 
+    def scores(self, dialect: Dialect) -> list[TokenScore]:
+        """The scores of the fixed text by a dialect that passed."""
+        return self._score(dialect, list(self.ids[:_MOST_IDS]))
+
     def _greedy_steps(self, dialect: Dialect, prefix: Sequence[int]) -> Iterator[tuple[int, Step]]:
         """The most likely continuation, token by token."""
         ids = list(prefix)
@@ -87,14 +91,15 @@ class Probe:
                 f"scored as a text, greedily generated tokens have other log-probabilities, by up to "
                 f"{max(differences):.2g} nats (accepted: {self.tolerance:g}): shifted by one, or of other tokens"
             )
-        elif not all(score.is_greedy for score in generated):
+        elif any(score.is_greedy is False for score in generated):
             yield "scored as a text, greedily generated tokens are not the most likely ones"
 
     def _faults_of_another_token(
         self, dialect: Dialect, whole: Sequence[int], scores: Sequence[TokenScore]
     ) -> Iterator[str]:
         """With another last token, its score must change, and no other."""
-        other = next((token_id for token_id in whole if token_id != whole[-1]), None)
+        # A word within the text rather than BOS or its first word: read as text, it must give the same tokens.
+        other = next((token_id for token_id in (*whole[2:], *whole[:2]) if token_id != whole[-1]), None)
         if other is None:
             return
         changed = self._score(dialect, [*whole[:-1], other])

@@ -68,17 +68,26 @@ def _is_stock(tokenizer: Tokenizer) -> bool:
 
 
 def _rendered(tokenizer: Any, messages: list[dict[str, str]], is_open: bool, options: dict[str, Any]) -> str:
-    tools, documents = options.pop("tools", None), options.pop("documents", None)
-    text = tokenizer.get_chat_template(options.pop("chat_template", None), tools)
+    text = tokenizer.get_chat_template(options.pop("chat_template", None), options.get("tools"))
+    return render_template(text, messages, is_open, {**tokenizer.special_tokens_map, **options})
+
+
+def render_template(text: str, messages: list[dict[str, str]], is_open: bool, variables: Mapping[str, Any]) -> str:
+    """A conversation as text, by the text of a template.
+
+    Args:
+        text: the template.
+        messages: role and content of each message.
+        is_open: whether the model continues the last message rather than starting a new one.
+        variables: the template's variables: special tokens by name, and the user's own.
+    """
     last = messages[-1]["content"]
     if is_open:
         if "content" not in text:
             raise ValueError("the chat template does not use the content of messages")
         messages = [*messages[:-1], {**messages[-1], "content": last + _END_TAG}]
-    variables = {**tokenizer.special_tokens_map, **options}
-    found = _compiled(text).render(
-        messages=messages, tools=tools, documents=documents, add_generation_prompt=not is_open, **variables
-    )
+    known = {"tools": None, "documents": None, **variables}
+    found = _compiled(text).render(messages=messages, add_generation_prompt=not is_open, **known)
     return _cut(found, last) if is_open else found
 
 

@@ -14,15 +14,18 @@ from typing import Any, ClassVar
 from assay.core.requests import Message
 from assay.core.responses import Failure, Text
 from assay.models.http.dialects.reading import (
-    MOST_STOPS,
+    OPTIONAL,
+    Written,
     check_ids,
     check_prompt_count,
     choices_of,
+    count_of,
     generated_text,
     list_of,
     logprob_of,
     mapping_of,
     sampling_fields,
+    sent_stops,
 )
 from assay.models.http.exchange import Exchange, GenerationCall, Step, TokenScore, Unreadable
 
@@ -83,14 +86,22 @@ def completion(call: GenerationCall, model: str, options: frozenset[str], seed: 
         return fields
     prompt = call.sent if isinstance(call.sent, str) else list(call.sent)
     body = {"model": model, "prompt": prompt, "max_tokens": call.max_tokens, **fields}
-    if stops := [stop for stop in call.request.stop if stop][:MOST_STOPS]:
-        body["stop"] = stops
+    if stops := sent_stops(call):
+        body["stop"] = list(stops)
 
     def read(data: Mapping[str, Any]) -> Text | Failure:
         choice = choices_of(data)[0]
-        return generated_text(choice.get("text"), choice, data, call)
+        written = Written(
+            choice.get("text"),
+            choice.get("finish_reason"),
+            prompt_tokens=count_of(data, "prompt_tokens"),
+            new_tokens=count_of(data, "completion_tokens"),
+            stops=stops,
+            limit=call.max_tokens,
+        )
+        return generated_text(written, call)
 
-    return Exchange(PATH, body, read)
+    return Exchange(PATH, body, read, OPTIONAL)
 
 
 def _read_echo(choice: Mapping[str, Any], ids: Sequence[int]) -> list[TokenScore]:

@@ -7,15 +7,17 @@ continuation.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 from assay.core.responses import Failure, Text
+from assay.models.http.dialects.chat_completions import ChatServer, no_budget, template_switch
 from assay.models.http.dialects.completions import completion
-from assay.models.http.dialects.reading import list_of, logprob_of, mapping_of
-from assay.models.http.exchange import Exchange, GenerationCall, Step, TokenScore, Unreadable
+from assay.models.http.dialects.reading import Constraint, list_of, logprob_of, mapping_of
+from assay.models.http.exchange import Exchange, GenerationCall, Step, Thinking, TokenScore, Unreadable
 
 _OPTIONS = frozenset({"top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty"})
 _PATH = "/completion"
@@ -88,3 +90,24 @@ def _first(tops: Any) -> Mapping[str, Any]:
     """The most likely token of a position."""
     found = list_of(tops, "top_logprobs")
     return mapping_of(found[0] if found else None, "top_logprobs")
+
+
+# Chat
+
+
+def _thinking(thinking: Thinking) -> Mapping[str, Any]:
+    if thinking.extra_tokens:
+        raise no_budget("thinking=off or thinking=auto; a budget is set when the server starts")
+    arguments = dict(template_switch(thinking).get("chat_template_kwargs", {}))
+    if thinking.effort:
+        arguments["reasoning_effort"] = thinking.effort
+    return {"chat_template_kwargs": arguments} if arguments else {}
+
+
+def _constraint(allowed: tuple[str, ...]) -> Constraint:
+    texts = (json.dumps(text, ensure_ascii=False) for text in allowed)
+    return Constraint(allowed, {"grammar": f"root ::= {' | '.join(texts)}"})
+
+
+# A last message of the assistant is continued without being asked, and the answer repeats it.
+CHAT = ChatServer(prefill={}, repeats_prefill=True, thinking=_thinking, constrain=_constraint)

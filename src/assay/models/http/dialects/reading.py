@@ -6,15 +6,17 @@ In: JSON objects of a server. Out: plain values; `Unreadable` for what a sound s
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from assay.core.identity import canonical_json
 from assay.core.output_checks import LOGPROB_TOLERANCE
-from assay.core.requests import Generation, Sampling
+from assay.core.requests import Generation, Message, Sampling
 from assay.core.responses import Failure, Text
-from assay.models.http.exchange import GenerationCall, Unreadable
+from assay.models.http.exchange import GenerationCall, OptionalField, Unreadable
 from assay.models.tokens.tokenization import cut_at_stops
 
 # Servers write -9999 (vLLM) or the lowest float for a probability of 0, since JSON has no infinity.
@@ -23,6 +25,8 @@ _ZERO_PROBABILITY = -9999.0
 _EMPTY_REPEATS = 2
 # OpenAI and vLLM refuse more stop strings; the text is cut at all of them here anyway.
 MOST_STOPS = 4
+# Room for a constrained answer: the constraint ends it.
+CONSTRAINED_TOKENS = 64
 _HIGHEST_SEED = 2**31 - 1
 # A note: token ids were sent, and the server counts another number of them.
 _OTHER_COUNT = "server_counts_other_prompt_tokens"
@@ -52,19 +56,19 @@ def choices_of(data: Mapping[str, Any], count: int = 1) -> list[Mapping[str, Any
     return [choice for _, choice in sorted(zip(indices, choices, strict=True), key=lambda pair: pair[0])]
 
 
-def list_of(value: Any, name: str, length: int | None = None) -> list[Any]:
-    """A JSON list, of a certain length."""
+def list_of(value: Any, name: str, length: int | None = None, kind: str = "no_logprobs") -> list[Any]:
+    """A JSON list, of a certain length; else `Unreadable` of some kind."""
     if not isinstance(value, list):
-        raise Unreadable("no_logprobs", f"the answer has no list {name}")
+        raise Unreadable(kind, f"the answer has no list {name}")
     if length is not None and len(value) != length:
         raise Unreadable("token_count", f"{name} has {len(value)} entries; expected {length}")
     return value
 
 
-def mapping_of(value: Any, name: str) -> Mapping[str, Any]:
-    """A JSON object."""
+def mapping_of(value: Any, name: str, kind: str = "no_logprobs") -> Mapping[str, Any]:
+    """A JSON object; else `Unreadable` of some kind."""
     if not isinstance(value, Mapping):
-        raise Unreadable("no_logprobs", f"the answer has no object {name}")
+        raise Unreadable(kind, f"the answer has no object {name}")
     return value
 
 
@@ -95,6 +99,15 @@ def check_prompt_count(data: Mapping[str, Any], count: int) -> None:
 
 
 # Generation
+
+# Fields of OpenAI's requests that models may refuse, most of them reasoning models.
+OPTIONAL = (
+    OptionalField("temperature", "temperature_refused"),
+    OptionalField("top_p", "top_p_refused"),
+    OptionalField("top_k", "top_k_refused"),
+    OptionalField("seed", "seed_refused"),
+    OptionalField("stop", "stop_refused"),
+)
 
 
 def sampling_fields(request: Generation, allowed: frozenset[str], default_seed: int | None) -> dict[str, Any] | Failure:
@@ -127,40 +140,141 @@ def _seed(sampling: Sampling, draw: int, default: int | None) -> int | None:
     return int.from_bytes(hashlib.sha256(canonical_json([own, draw]).encode()).digest()[:4], "big") & _HIGHEST_SEED
 
 
-def generated_text(
-    text: Any, choice: Mapping[str, Any], data: Mapping[str, Any], call: GenerationCall
-) -> Text | Failure:
-    """A generated text, cut at the stop strings, with its end, counts and notes."""
-    reason = choice.get("finish_reason")
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A generated text as a server reports it.
+
+    Attributes:
+        text: the text; anything else than a string is not an answer.
+        reason: why it ended, in OpenAI's words.
+        reasoning: what the model wrote before it, where that is apart.
+        has_reasoned: whether it reasoned, shown or not.
+        prompt_tokens: tokens of the prompt that the server counts; 0 if it does not say.
+        new_tokens: tokens that it counts as generated, reasoning included; 0 if it does not say.
+        stops: the stop strings that were sent.
+        limit: the limit of tokens that was sent.
+        detail: more about the end, such as a category of a content filter.
+    """
+
+    text: Any
+    reason: Any
+    reasoning: str = ""
+    prompt_tokens: int = 0
+    new_tokens: int = 0
+    stops: tuple[str, ...] = ()
+    limit: int = 0
+    detail: str = ""
+    has_reasoned: bool = False
+
+
+def generated_text(written: Written, call: GenerationCall, constraint: Constraint | None = None) -> Text | Failure:
+    """A generated text, cut at the stop strings, with its end, counts and notes; or why it is not an answer."""
+    text, reason = written.text, written.reason
     if reason == "content_filter":
-        return Failure("content_filter", "the provider's content filter removed the answer", retryable=False)
+        about = f" ({written.detail})" if written.detail else ""
+        return Failure("content_filter", f"the provider's content filter removed the answer{about}", retryable=False)
+    if reason in ("tool_calls", "function_call"):
+        return Failure("tool_call", "the model called a tool instead of answering", retryable=False)
     if reason in ("abort", "error"):
-        raise Unreadable("aborted", f"the server ended the generation with finish_reason {reason!r}")
+        found = written.detail or repr(reason)
+        raise Unreadable("aborted", f"the server ended the generation with finish_reason {found}")
+    if (written.reasoning or written.has_reasoned) and not text and reason == "length":
+        found = f"the limit of {written.limit} tokens ended the reasoning before an answer; raise max_gen_toks"
+        return Failure("truncated_thinking", found, retryable=False)
     if text is None:
         raise Unreadable("no_content", f"the answer has no text (finish_reason {reason!r})", _EMPTY_REPEATS)
     if not isinstance(text, str):
         raise Unreadable("malformed", f"the text of the answer is of type {type(text).__name__}")
-    notes = list(call.notes)
-    kept = cut_at_stops(text, call.request.stop)
-    if len(kept) < len(text):
-        end = "stop"
-    elif reason == "length":
-        end = "length"
-        notes.append("stop_at_limit")
-    else:
-        end = "stop"
-        if reason not in ("stop", "eos", "end_turn", "stop_sequence"):
-            notes.append(f"finish_reason {reason}")
+    kept = cut_at_stops(text, () if constraint else call.request.stop)
+    end, notes = _end(written, kept, len(kept) < len(text))
+    if constraint is not None:
+        chosen = constraint.chosen(kept)
+        if isinstance(chosen, Failure):
+            return chosen
+        kept = chosen
+        notes.append("constrained")
     sent = call.sent
-    prompt_tokens = _count(data, "prompt_tokens")
+    prompt_tokens = written.prompt_tokens
     if not isinstance(sent, str) and sent and isinstance(sent[0], int):
         if prompt_tokens not in (0, len(sent)):
             notes.append(_OTHER_COUNT)
         prompt_tokens = len(sent)
-    return Text(kept, end, _count(data, "completion_tokens"), prompt_tokens, call.truncated, tuple(notes))
+    return Text(
+        text=kept,
+        finish_reason=end,
+        token_count=written.new_tokens,
+        prompt_tokens=prompt_tokens,
+        truncated=call.truncated,
+        notes=(*call.notes, *notes),
+        reasoning=written.reasoning,
+    )
 
 
-def _count(data: Mapping[str, Any], name: str) -> int:
-    usage = data.get("usage")
+def _end(written: Written, kept: str, is_cut: bool) -> tuple[str, list[str]]:
+    """How a text ended, and notes on limits that the server did not keep."""
+    notes = ["limit_ignored"] if written.new_tokens > written.limit > 0 else []
+    rest = written.text[len(kept) :]
+    if is_cut:
+        is_ignored = any(rest.startswith(stop) and len(rest) > len(stop) for stop in written.stops)
+        return "stop", [*notes, *(["stop_ignored"] if is_ignored else [])]
+    if written.reason == "length":
+        return "length", [*notes, "stop_at_limit"]
+    is_known = written.reason in ("stop", "eos", "end_turn", "stop_sequence")
+    return "stop", notes if is_known else [*notes, f"finish_reason {written.reason}"]
+
+
+def count_of(data: Mapping[str, Any], name: str, part: str = "usage") -> int:
+    """A count of tokens in the part of an answer that holds them; 0 for one that is missing or impossible."""
+    usage = data.get(part)
     value = usage.get(name) if isinstance(usage, Mapping) else None
     return value if type(value) is int and value >= 0 else 0
+
+
+def turns_of(call: GenerationCall) -> list[Message] | Failure:
+    """The prompt as a conversation; a text is one user message."""
+    if isinstance(call.sent, str):
+        return [Message("user", call.sent)]
+    turns = [turn for turn in call.sent if isinstance(turn, Message)]
+    return turns or Failure("unsupported", "the conversation has no messages", retryable=False)
+
+
+def sent_stops(call: GenerationCall, most: int = MOST_STOPS) -> tuple[str, ...]:
+    """The stop strings that are sent: answers are cut at all of them here anyway."""
+    return tuple(stop for stop in call.request.stop if stop)[:most]
+
+
+class Constraint(NamedTuple):
+    """A constraint of answers to a list of texts.
+
+    Attributes:
+        allowed: the texts.
+        fields: the fields of the request body that ask for it.
+        is_json: whether the answer is a JSON object that holds the text.
+    """
+
+    allowed: tuple[str, ...]
+    fields: Mapping[str, Any]
+    is_json: bool = False
+
+    def chosen(self, answer: str) -> str | Failure:
+        """The answer, which must be one of the texts whatever the server does."""
+        found = (_in_json(answer) if self.is_json else answer).strip()
+        if found in self.allowed:
+            return found
+        said = f"the answer {found[:80]!r} is none of {', '.join(self.allowed)}: the constraint is ignored"
+        return Failure("not_a_choice", said, retryable=False)
+
+
+def choice_schema(allowed: Sequence[str]) -> dict[str, Any]:
+    """A JSON schema of an object that holds one of some texts."""
+    answer = {"type": "string", "enum": list(allowed)}
+    return {"type": "object", "properties": {"answer": answer}, "required": ["answer"], "additionalProperties": False}
+
+
+def _in_json(text: str) -> str:
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return text
+    value = data.get("answer") if isinstance(data, dict) else None
+    return value if isinstance(value, str) else text

@@ -11,8 +11,10 @@ from functools import partial
 from typing import Any, ClassVar
 
 from assay.core.responses import Failure, Text
+from assay.models.http.dialects.chat_completions import ChatServer, template_switch
 from assay.models.http.dialects.completions import PATH, completion
 from assay.models.http.dialects.reading import (
+    Constraint,
     check_ids,
     check_prompt_count,
     choices_of,
@@ -20,7 +22,7 @@ from assay.models.http.dialects.reading import (
     logprob_of,
     mapping_of,
 )
-from assay.models.http.exchange import Exchange, GenerationCall, Step, TokenScore, Unreadable
+from assay.models.http.exchange import Exchange, GenerationCall, Step, Thinking, TokenScore, Unreadable
 
 _OPTIONS = frozenset({"top_p", "top_k", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty"})
 
@@ -104,3 +106,24 @@ def _read_step(data: Mapping[str, Any]) -> Step:
     if type(token_id) is not int:
         raise Unreadable("other_tokens", f"the generated token has the id {token_id!r}; expected a number")
     return Step(token_id, str(choice.get("text")), logprob_of(value, "of the generated token"))
+
+
+# Chat
+
+
+def _thinking(thinking: Thinking) -> Mapping[str, Any]:
+    budget = {"thinking_token_budget": thinking.budget} if thinking.extra_tokens else {}
+    effort = {"reasoning_effort": thinking.effort} if thinking.effort else {}
+    return {**template_switch(thinking), **budget, **effort}
+
+
+def _constraint(allowed: tuple[str, ...]) -> Constraint:
+    # The older field guided_choice is ignored with 200.
+    return Constraint(allowed, {"structured_outputs": {"choice": list(allowed)}})
+
+
+CHAT = ChatServer(
+    prefill={"continue_final_message": True, "add_generation_prompt": False},
+    thinking=_thinking,
+    constrain=_constraint,
+)

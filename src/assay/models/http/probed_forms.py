@@ -1,0 +1,108 @@
+"""Tries forms of request one by one, so that `assay probe` can list what works and why the rest does not.
+
+In: a connection and exchanges. Out: `ProbedForm` values. A form that the server refuses altogether ends no other: each
+is tried on a connection of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from assay.core.errors import ModelError
+from assay.core.requests import Generation, Message
+from assay.core.responses import Failure, Text
+from assay.core.server_report import GENERATION, LETTERS, LOGLIKELIHOODS, ProbedForm
+from assay.models.http.chat_choices import fault_of
+from assay.models.http.connection import Connection
+from assay.models.http.exchange import ChatDialect, Dialect, Exchange, GenerationCall, TokenScore, Writer
+from assay.models.http.server_probe import TEXT, Probe
+
+_RETRIES = 2
+# Room for a few words after the reasoning of models that reason.
+_TOKENS = 16
+_QUESTION = "Which letter comes first in the alphabet, A or B? Answer with the letter alone."
+# Dialect → how it scores, for people.
+FORMS = {
+    "openai": "/v1/completions with echo and logprobs",
+    "vllm": "/v1/completions with prompt_logprobs (vLLM)",
+    "sglang": "/generate with input_ids and logprob_start_len (SGLang)",
+    "llamacpp": "/completion with a grammar of token ids (llama.cpp)",
+    "tgi": "/generate with decoder_input_details (TGI)",
+}
+
+
+def letters_fault(connection: Connection, dialect: ChatDialect) -> str:
+    """Why the first tokens of a chat answer cannot be compared, found by one request; empty if they can."""
+    exchange = dialect.first_tokens(GenerationCall((Message("user", _QUESTION),), Generation(_QUESTION), 1))
+    return fault_of(exchange if isinstance(exchange, Failure) else connection.ask(exchange, max_retries=_RETRIES))
+
+
+def letters_form(connection: Connection, dialect: ChatDialect) -> ProbedForm:
+    """Whether letters of multiple choice can be compared."""
+    name = "top_logprobs of a chat answer (choices=top_logprobs)"
+    return _tried(connection, LETTERS, name, lambda: [letters_fault(connection, dialect)])
+
+
+def generation_form(connection: Connection, name: str, writer: Writer, is_chat: bool) -> ProbedForm:
+    """Whether texts are generated."""
+    sent = (Message("user", _QUESTION),) if is_chat else TEXT
+
+    def attempt() -> list[str]:
+        exchange = writer.generate(GenerationCall(sent, Generation(TEXT), _TOKENS))
+        found = _asked(connection, exchange)
+        # A model that thinks for so long does answer, given more tokens.
+        is_unable = isinstance(found, Failure) and found.kind != "truncated_thinking"
+        return [found.message] if is_unable else []
+
+    return _tried(connection, GENERATION, name, attempt)
+
+
+def likelihood_forms(
+    connection: Connection, dialects: Sequence[Dialect], probe: Probe
+) -> tuple[list[ProbedForm], dict[str, list[TokenScore]]]:
+    """Whether each dialect gives log-likelihoods that are right, and the scores of a text by those that do."""
+    scores: dict[str, list[TokenScore]] = {}
+
+    def attempt(dialect: Dialect) -> list[str]:
+        reasons = probe.reasons_against(dialect)
+        if not reasons:
+            scores[dialect.name] = probe.scores(dialect)
+        return reasons
+
+    forms = [
+        _tried(connection, LOGLIKELIHOODS, FORMS[dialect.name], lambda dialect=dialect: attempt(dialect))
+        for dialect in dialects
+    ]
+    return forms, scores
+
+
+def largest_difference(scores: dict[str, list[TokenScore]]) -> float | None:
+    """The largest difference between forms in the log-probability of the same token; None with fewer than two."""
+    if len(scores) < 2:
+        return None
+    columns = zip(*scores.values(), strict=True)
+    return max(max(one.logprob for one in column) - min(one.logprob for one in column) for column in columns)
+
+
+def counted_tokens(connection: Connection, writer: Writer) -> int | None:
+    """The prompt tokens that a server counts when the probe's text is sent as text; None if it does not say."""
+    try:
+        found = _asked(connection, writer.generate(GenerationCall(TEXT, Generation(TEXT), 1)))
+    except ModelError:
+        connection.close()
+        return None
+    return found.prompt_tokens or None if isinstance(found, Text) else None
+
+
+def _asked(connection: Connection, exchange: Exchange[Any] | Failure) -> Any:
+    return exchange if isinstance(exchange, Failure) else connection.ask(exchange, max_retries=_RETRIES)
+
+
+def _tried(connection: Connection, purpose: str, name: str, attempt: Callable[[], list[str]]) -> ProbedForm:
+    try:
+        reasons = attempt()
+    except ModelError as error:
+        reasons = [fault.found for fault in error.faults]
+        connection.close()  # a client that has given up asks nothing more; the next use opens another
+    return ProbedForm(purpose, name, tuple(reason for reason in reasons if reason))
