@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from assay.models.http.api_key import ApiKey
@@ -73,6 +72,4 @@ class Connection:
 
 
 def _close(thread: LoopThread, client: Client) -> None:
-    with suppress(Exception):
-        thread.call(client.close(), timeout=10.0)
-    thread.close()
+    thread.close(client.close)
