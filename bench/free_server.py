@@ -1,4 +1,4 @@
-"""A server of completions that costs as little as possible, to measure clients: log-likelihoods by echo, and short texts.
+"""A server of completions that costs as little as possible, to measure clients: echoed prompts, and short texts.
 
     python -m bench.free_server [--port 0]
 
@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import time
+from typing import ClassVar
 
 # The most likely token after any context, and the log-probabilities of it and of all others.
 LIKELY, LIKELY_LOGPROB, OTHER_LOGPROB = b"100", b"-0.5", b"-2.25"
@@ -71,7 +72,7 @@ def answer_of(body: bytes) -> bytes:
 class FreeServer(asyncio.Protocol):
     """One connection. Requests arrive one after the other, as clients of evaluation tools send them."""
 
-    arrived: list[float] = []
+    arrived: ClassVar[list[float]] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport

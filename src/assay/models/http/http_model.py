@@ -15,7 +15,7 @@ from typing import Any
 
 from assay.core.errors import Fault, ModelError
 from assay.core.identity import Fingerprint
-from assay.core.protocols import Capabilities
+from assay.core.protocols import Capabilities, ExpectedSpending
 from assay.core.requests import REQUEST_KINDS, Demonstrated, Generation, Message, Request
 from assay.core.responses import Failure, Logprob, Output, Text, unsupported
 from assay.core.specs import ModelSettings
@@ -28,6 +28,7 @@ from assay.models.http.dialects.completions import Completions
 from assay.models.http.dialects.llamacpp import LlamaCpp
 from assay.models.http.dialects.vllm import Vllm
 from assay.models.http.exchange import Dialect, Exchange, GenerationCall, TokenScore
+from assay.models.http.expected_spending import expected_spending, price_of
 from assay.models.http.http_arguments import AUTO, LLAMACPP, LOCAL, NONE, OPENAI, REMOTE, VLLM, HttpArguments
 from assay.models.http.http_arguments import read_http_arguments as read_arguments
 from assay.models.http.local_tokenizer import LocalTokenizer
@@ -85,8 +86,10 @@ class HttpModel:
             backoff=arguments.backoff,
             verify_certificate=arguments.verify_certificate,
             ca_cert_path=arguments.ca_cert_path,
+            tokens_field=arguments.max_tokens_field,
         )
-        self._connection = Connection(settings, partial(read_api_key, arguments.api_key_env, arguments.api_key_file))
+        read_key = partial(read_api_key, arguments.api_key_env, arguments.api_key_file)
+        self._connection = Connection(settings, read_key, price_of(arguments))
 
     @cached_property
     def facts_of_server(self) -> ServerFacts:
@@ -109,8 +112,19 @@ class HttpModel:
                 "last": client.pacing.limit,
                 "lowest": client.pacing.lowest,
                 "pauses": client.pacing.pauses,
+                "held": client.pacing.held,
             },
+            "usage": client.spending.report(),
+            "spent": client.spending.summary(),
         }
+
+    def limit_spending(self, dollars: float | None, tokens: int | None) -> None:
+        """Sets the most that the following requests may cost."""
+        self._connection.spending.limit(dollars, tokens, self.arguments.model)
+
+    def expected_spending(self, requests: Sequence[Request]) -> ExpectedSpending:
+        """What requests would cost, before any is sent."""
+        return expected_spending(requests, self.arguments.max_gen_toks, self._connection.spending.price)
 
     def notices(self) -> Iterator[str]:
         """Notices about what happened at the server."""
