@@ -355,6 +355,54 @@ class ReportsWorkload(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ExpectedSpending:
+    """What requests to a provider would cost; estimated before they are sent.
+
+    Attributes:
+        requests: their number.
+        prompt_tokens: tokens of their prompts.
+        new_tokens: upper bound of generated tokens.
+        dollars: upper bound of the price; None if no price is known.
+        price: the price and its source; empty if none is known.
+    """
+
+    requests: int
+    prompt_tokens: int
+    new_tokens: int
+    dollars: float | None
+    price: str
+
+
+@runtime_checkable
+class SpendsTokens(Protocol):
+    """A model whose requests are paid for by token."""
+
+    def limit_spending(self, dollars: float | None, tokens: int | None) -> None:
+        """Sets the most that the following requests may cost; those that could exceed it become failures.
+
+        Raises:
+            ModelError: for a limit in dollars if no price is known.
+        """
+        ...
+
+    def expected_spending(self, requests: Sequence[Request]) -> ExpectedSpending:
+        """What requests would cost; nothing is sent."""
+        ...
+
+
+@runtime_checkable
+class ReportsWaiting(Protocol):
+    """A model that may have to wait, for a rate limit or for a server."""
+
+    def watch_waiting(self, listener: Callable[[str], None]) -> None:
+        """Registers a listener that is told about once a second why no request is sent; it replaces an earlier one.
+
+        An empty text ends a wait.
+        """
+        ...
+
+
 @runtime_checkable
 class ReportsExecution(Protocol):
     """A model that describes, after `respond`, how it ran."""

@@ -166,11 +166,21 @@ class TaskOptions:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Execution settings of a model; none of them may change its answers, so none is part of a key."""
+    """Execution settings of a model; none of them may change its answers, so none is part of a key.
+
+    Attributes:
+        batch_size: sequences per batch, or `auto`.
+        device: cpu, cuda, …; None for the fastest.
+        engine: engine of `hf` models.
+        budget: most dollars that a model behind HTTP may cost; None for no limit.
+        token_budget: most tokens that a model behind HTTP may read and write; None for no limit.
+    """
 
     batch_size: str = "auto"
     device: str | None = None
     engine: str = "auto"
+    budget: float | None = None
+    token_budget: int | None = None
 
 
 @checked_dataclass

@@ -81,6 +81,7 @@ _TRAINED = ("finetune", "finetune_together")
 _SAMPLES = ("samples", "sample", "sample_seed")
 _TEXTS = ("window", "stride", "text_column", "domain_column")
 _RUN_ONLY = ("predict_only", "bootstrap_iters")
+_BUDGETS = ("budget", "token_budget")
 _USUAL = (
     *("model", "model_args", "batch_size", "device"),
     *("tasks", "include_path"),
@@ -126,7 +127,7 @@ def _run() -> Command:
     }
     shown = (
         *_USUAL,
-        *("style", "like", "metrics", "seed", "until_se", "finetune"),
+        *("style", "like", "metrics", "seed", "until_se", "budget", "finetune"),
         *("output_path", "log_samples", "write_out", "config", "store"),
     )
     accepted = {**_hidden(training_options()), **figures, **_lm_eval_options()}
@@ -214,7 +215,7 @@ def _finetune() -> Command:
         **dict.fromkeys(("metrics", "scoring", "cluster"), "See --validation_metric"),
         **dict.fromkeys(("gen_kwargs", *_TEXTS), "It changes evaluation, not training: assay run"),
     }
-    without = (*refused, *_EARLY_STOPPING, *_AXES, *_RUN_ONLY, *_TRAINED)
+    without = (*refused, *_EARLY_STOPPING, *_AXES, *_RUN_ONLY, *_TRAINED, *_BUDGETS)
     shown = (
         *("model", "model_args", "batch_size", "device", "tasks", "include_path", "method", "epochs", "learning_rate"),
         *("train_batch_size", "train_seed", "train_limit", "validation_metric", "patience", "lora_rank"),
@@ -304,7 +305,7 @@ def _show() -> Command:
         "model": replace(ONE_MODEL, help=f"{MODEL_HELP}, to show its tokens", default="none", is_required=False),
         "store": STORE,
     }
-    without = (*_EARLY_STOPPING, *_AXES, *_RUN_ONLY, *_TRAINED)
+    without = (*_EARLY_STOPPING, *_AXES, *_RUN_ONLY, *_TRAINED, *_BUDGETS)
     shown = (
         *("task", "doc", "card", "model", "model_args", "include_path", "limit", "num_fewshot", "fewshot_sampler"),
         *("apply_chat_template", "system_instruction", "style", "like", "prompts", "seed", "store"),

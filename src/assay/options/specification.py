@@ -283,6 +283,11 @@ def _check_numbers(settings: Settings) -> None:
         faults.append(Fault("--num_fewshot", f"is {shots}", "0 or more"))
     if iterations < 0:
         faults.append(Fault("--bootstrap_iters", f"is {iterations}", "0 or more"))
+    budget, tokens = settings.get("budget"), settings.get("token_budget")
+    if budget is not None and not 0 < budget < math.inf:
+        faults.append(Fault("--budget", f"is {budget}", "dollars, more than 0"))
+    if tokens is not None and tokens < 1:
+        faults.append(Fault("--token_budget", f"is {tokens}", "1 or more"))
     samples = settings.get("samples")
     if samples is not None and not (samples and all(len(places) for places in samples.values())):
         faults.append(Fault("--samples", "names no documents", '{"task": [0, 5]}'))

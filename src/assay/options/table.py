@@ -70,6 +70,28 @@ class Settings(TypedDict, total=False):
             fills="settings.engine",
         ),
     ]
+    budget: Annotated[
+        float | None,
+        Option(
+            "most dollars that a model behind HTTP may cost",
+            MODEL,
+            "DOLLARS",
+            "no limit",
+            details="per command; see docs/http-traffic.md",
+            fills="settings.budget",
+        ),
+    ]
+    token_budget: Annotated[
+        int | None,
+        Option(
+            "most tokens that a model behind HTTP may read and write",
+            MODEL,
+            "N",
+            "no limit",
+            details="per command",
+            fills="settings.token_budget",
+        ),
+    ]
     include_path: Annotated[
         str | Path | Sequence[str | Path] | None,
         Option(

@@ -338,6 +338,8 @@ def model_run_line(run: Mapping[str, Any]) -> str:
         parts.append(f"{tokens:,} tokens" + (f" in {format_seconds(seconds)}" if seconds else ""))
         if seconds:
             parts.append(f"{format_count(tokens / seconds)} tokens/s")
+    if run.get("spent"):
+        parts.append(run["spent"])
     if run.get("peak_memory_bytes"):
         parts.append(f"peak memory {run['peak_memory_bytes'] / 1e9:.2f} GB")
     return ", ".join(parts) or ", ".join(f"{name} {value}" for name, value in run.items())

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assay.core.protocols import Model, ReportsWorkload, Workload
+from assay.core.protocols import ExpectedSpending, Model, ReportsWorkload, SpendsTokens, Workload
 from assay.core.requests import Request
 from assay.core.specs import DetectOptions
 from assay.run.build import BuiltTask
@@ -51,6 +51,9 @@ class PlanReport:
         tasks: the same per task.
         detect: the difference that a comparison is to detect, with its assumptions; None if none was given.
         memory: peak memory of the run in bytes; None if the model does not report it.
+        spending: what the missing requests would cost; None for models that cost nothing per token.
+        budget: the most dollars that the run may spend; None for no limit.
+        token_budget: the most tokens that it may read and write; None for no limit.
     """
 
     built: int
@@ -68,6 +71,9 @@ class PlanReport:
     tasks: tuple[TaskPlan, ...]
     detect: DetectOptions | None = None
     memory: int | None = None
+    spending: ExpectedSpending | None = None
+    budget: float | None = None
+    token_budget: int | None = None
 
 
 def forecast(session: Session, tasks: Sequence[Wanted], model: Model | None) -> PlanReport:
@@ -87,6 +93,8 @@ def plan_report(session: Session, model: Model, built: Sequence[BuiltTask], plan
     missing = list(plan.missing.values())
     load = _workload(model, missing)
     seconds, source = _seconds(session, model, plan, load)
+    spending = model.expected_spending(missing) if isinstance(model, SpendsTokens) else None
+    written = sum(getattr(item, "max_tokens", None) or 0 for item in missing)
     return PlanReport(
         built=plan.built,
         unique=plan.unique,
@@ -95,13 +103,16 @@ def plan_report(session: Session, model: Model, built: Sequence[BuiltTask], plan
         kinds=dict(Counter(request.kind for request in missing)),
         tokens=load.read if load else None,
         tokens_alone=load.alone if load else None,
-        generated_tokens=load.written if load else sum(getattr(item, "max_tokens", None) or 0 for item in missing),
+        generated_tokens=load.written if load else written,
         operations=load.operations if load else None,
         work=sum(plan.works),
         seconds=seconds,
         seconds_from=source,
         tasks=tuple(_task_plans(built, plan)),
         memory=load.memory if load else None,
+        spending=spending,
+        budget=session.spec.settings.budget,
+        token_budget=session.spec.settings.token_budget,
     )
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import Fault, ModelError, UserError
-from assay.core.protocols import Model
+from assay.core.protocols import Model, SpendsTokens
 from assay.core.secrets import without_secrets
-from assay.core.specs import LM_EVAL, RunSpec
+from assay.core.specs import LM_EVAL, ModelSettings, RunSpec
 from assay.models.download.wheels import ProgressReport
 from assay.models.model_registry import ALIASES, full_arguments, is_causal, is_decoder, is_known, open_model
 from assay.run.events import Listener, Progressed
@@ -31,6 +31,12 @@ def opened_model(spec: RunSpec, listener: Listener, store: Store | None = None) 
     if fitted is None:
         return open_model(spec.model, arguments, spec.settings, progress_to(listener))
     return open_model(_OPENER, fitted_arguments(fitted, arguments), spec.settings)
+
+
+def limit_spending(model: Model, settings: ModelSettings) -> None:
+    """Applies the budget of a run to a model that is paid for by token. Other models cost nothing."""
+    if isinstance(model, SpendsTokens):
+        model.limit_spending(settings.budget, settings.token_budget)
 
 
 def arguments_like(name: str, like: str | None, given: Mapping[str, Any] | None = None) -> dict[str, Any]:

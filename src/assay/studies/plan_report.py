@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from assay.core.protocols import ExpectedSpending
 from assay.core.specs import DetectOptions
 from assay.report.result_files import with_file_keys
 from assay.report.tables import format_number, format_seconds
@@ -77,8 +78,24 @@ def _lines(report: PlanReport) -> list[str]:
         f"{report.missing:,} to execute ({kinds})",
         f"tokens:   {_tokens(report)}",
         f"forecast: {_forecast(report)}",
+        *([f"cost:     {_cost(report, report.spending)}"] if report.spending is not None and report.missing else []),
         *([f"memory:   about {report.memory / 1e9:.1f} GB at the peak"] if report.memory else []),
     ]
+
+
+def _cost(report: PlanReport, spending: ExpectedSpending) -> str:
+    """The price of the requests, and whether the budget suffices."""
+    tokens = f"{spending.prompt_tokens:,} prompt tokens (estimated) and at most {spending.new_tokens:,} new ones"
+    total = spending.prompt_tokens + spending.new_tokens
+    if spending.dollars is None:
+        text = f"no price known for {tokens} (price_in=…,price_out=… in --model_args sets one)"
+    else:
+        text = f"at most about ${spending.dollars:,.2f} for {tokens} ({spending.price})"
+    if report.budget is not None and spending.dollars is not None and spending.dollars > report.budget:
+        text += f"; a run stops before it exceeds --budget {report.budget:g}"
+    if report.token_budget is not None and total > report.token_budget:
+        text += f"; a run stops before it exceeds --token_budget {report.token_budget}"
+    return text
 
 
 def _tokens(report: PlanReport) -> str:

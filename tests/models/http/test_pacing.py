@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from assay.models.http.allowances import Size
 from assay.models.http.pacing import Pacing
 
 
@@ -35,11 +36,14 @@ def test_a_slot_is_waited_for_and_never_lost() -> None:
 
         async def work(number: int) -> None:
             nonlocal active, most
-            async with pacing.slot():
+            await pacing.enter(Size())
+            try:
                 active += 1
                 most = max(most, active)
                 await asyncio.sleep(0.001 * (number % 3))
+            finally:
                 active -= 1
+                pacing.leave(Size())
 
         tasks = [asyncio.create_task(work(number)) for number in range(60)]
         await asyncio.sleep(0.002)

@@ -24,11 +24,14 @@ from typing import TYPE_CHECKING, Any
 from assay.core.errors import Fault, ModelError, missing_extra, plain_reason
 from assay.core.responses import Failure
 from assay.core.secrets import redacted_text
+from assay.models.http.allowances import Size
 from assay.models.http.api_key import ApiKey
 from assay.models.http.exchange import Exchange, Unreadable, Value
 from assay.models.http.pacing import Pacing
 from assay.models.http.refused_parameters import RefusedParameters
 from assay.models.http.replies import Action, Rejection, read_reply
+from assay.models.http.spending import Spending
+from assay.models.http.usage import Usage, estimated_size, read_usage
 
 if TYPE_CHECKING:
     import aiohttp
@@ -45,6 +48,11 @@ _LOOKS = 2
 _BREAKER = 20
 # Failures that depend on the request alone.
 _OF_THE_REQUEST = frozenset({"too_long", "no_content", "content_filter", "refusal", "truncated_thinking"})
+# Without an answer: the server may have computed one, and may charge for it.
+_MAY_BE_BILLED = frozenset({"timeout", "cut", "disconnected"})
+# Endpoints of servers' tokenizers, which nobody charges for.
+_FREE = frozenset({"/tokenize", "/detokenize"})
+_BUDGET = "budget"
 _MOST_NAMES = 20
 _NUMBERS = re.compile(r"\d+")
 SAVED = "Answers so far are saved: run the command again to continue"
@@ -64,6 +72,7 @@ class ClientSettings:
         verify_certificate: whether TLS certificates are verified.
         ca_cert_path: file of certificates to trust; None for the system's.
         headers: headers that a provider needs besides the key, such as the version of its API.
+        tokens_field: the user's name of the field with the number of new tokens.
     """
 
     base_url: str
@@ -75,6 +84,7 @@ class ClientSettings:
     verify_certificate: bool = True
     ca_cert_path: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    tokens_field: str | None = None
 
     @property
     def root(self) -> str:
@@ -96,6 +106,7 @@ class Client:
     Attributes:
         settings: how the server is reached.
         pacing: requests in flight, pauses.
+        spending: tokens and dollars, and the budget.
         counts: rejections by kind.
         attempts: requests sent.
         answered: requests that were answered.
@@ -104,9 +115,10 @@ class Client:
         stopped: the error that ended the run; None while it goes on.
     """
 
-    def __init__(self, settings: ClientSettings, key: ApiKey | None = None) -> None:
+    def __init__(self, settings: ClientSettings, key: ApiKey | None = None, spending: Spending | None = None) -> None:
         self.settings = settings
         self.pacing = Pacing(settings.most)
+        self.spending = Spending() if spending is None else spending
         self.counts: Counter[str] = Counter()
         self.attempts = self.answered = 0
         self.names: dict[str, set[str]] = {"model": set(), "system_fingerprint": set()}
@@ -127,18 +139,18 @@ class Client:
         started = time.monotonic()
         retries, may_repeat_at_once = 0, True
         repeats: Counter[str] = Counter()
+        size = Size() if exchange.path in _FREE else estimated_size(exchange.body, self.settings.tokens_field)
         while True:
-            if self.stopped is not None:
-                raise self.stopped
             sent = self.parameters.adapted(exchange)
-            async with self.pacing.slot():
-                found = await self._attempt(sent)
+            found = await self._sent(sent, size)
             if not isinstance(found, Rejection):
                 self._succeeded()
                 return found
             if self.parameters.learn(sent, found):
                 continue  # asked again without the parameter: no failure of the request
             self.counts[found.kind] += 1
+            if found.kind == _BUDGET:
+                return Failure(found.kind, found.message)
             if found.action is Action.STOP:
                 raise self.stop(found.message, found.advice)
             if found.action is Action.FAIL:
@@ -163,7 +175,7 @@ class Client:
         exchange: Exchange[dict[str, Any]] = Exchange(path, body, dict)
         attempt = 0
         while True:
-            found = await self._attempt(exchange)
+            found, _ = await self._attempt(exchange, Size())
             if not isinstance(found, Rejection):
                 return found if isinstance(found, dict) else {}
             if found.action in (Action.STOP, Action.FAIL) or attempt >= min(self.settings.max_retries, _LOOKS):
@@ -184,13 +196,53 @@ class Client:
         if session is not None:
             await session.close()
 
-    async def _attempt(self, exchange: Exchange[Value]) -> Value | Failure | Rejection:
-        """One attempt, its reply judged and read."""
+    async def _sent(self, exchange: Exchange[Value], size: Size) -> Value | Failure | Rejection:
+        """One attempt within the pace and the budget."""
+        reserved = await self.spending.reserve(size)
+        if isinstance(reserved, str):
+            return Rejection(_BUDGET, reserved, Action.FAIL)
+        usage: Usage | None = None
+        may_be_billed = False
+        try:
+            await self.pacing.enter(reserved)
+            try:
+                if self.stopped is not None:
+                    raise self.stopped
+                may_be_billed = True  # until the server says otherwise
+                found, usage = await self._attempt(exchange, reserved)
+                may_be_billed = not isinstance(found, Rejection) or found.kind in _MAY_BE_BILLED
+            finally:
+                self.pacing.leave(reserved)
+        finally:
+            self.spending.settle(reserved, usage, may_be_billed)
+        return found
+
+    async def _attempt(self, exchange: Exchange[Value], size: Size) -> tuple[Value | Failure | Rejection, Usage | None]:
+        """One attempt, its reply judged and read, and the tokens that the server counted."""
+        self.attempts += 1
+        reply = await self._reply(exchange)
+        if isinstance(reply, Rejection):
+            return reply, None
+        status, headers, body = reply
+        if size.prompt:
+            self.pacing.learn(headers, size)
+        found = read_reply(status, headers, body, time.time())
+        if isinstance(found, Rejection):
+            return found, None
+        usage = read_usage(found)
+        try:
+            answer = exchange.read(found)
+        except Unreadable as error:
+            return Rejection(error.kind, redacted_text(str(error)), Action.RETRY, repeats=error.repeats), usage
+        self._note_names(found)
+        return answer, usage
+
+    async def _reply(self, exchange: Exchange[Value]) -> tuple[int, Mapping[str, str], bytes] | Rejection:
+        """Status, headers and body of an answer, or why there is none."""
         import aiohttp
 
-        self.attempts += 1
         try:
-            status, headers, body = await self._send(exchange)
+            return await self._send(exchange)
         except asyncio.TimeoutError:
             message = f"no complete answer within {self.settings.timeout:g} seconds (timeout in --model_args)"
             return Rejection("timeout", message, Action.RETRY)
@@ -205,15 +257,6 @@ class Client:
             return Rejection("address", f"not an address: {plain_reason(error)}", Action.STOP, advice="Check base_url")
         except aiohttp.ClientError as error:
             return Rejection("cut", f"the answer is incomplete: {plain_reason(error)}", Action.RETRY)
-        found = read_reply(status, headers, body, time.time())
-        if isinstance(found, Rejection):
-            return found
-        try:
-            answer = exchange.read(found)
-        except Unreadable as error:
-            return Rejection(error.kind, redacted_text(str(error)), Action.RETRY, repeats=error.repeats)
-        self._note_names(found)
-        return answer
 
     async def _send(self, exchange: Exchange[Value]) -> tuple[int, Mapping[str, str], bytes]:
         session = self._open()
@@ -251,7 +294,7 @@ class Client:
             asked = f"; it asks to wait {seconds:g} seconds" if found.wait is not None else ""
             limit = f"the longest wait for one request is {self.settings.patience:g} seconds (patience in --model_args)"
             raise self.stop(f"{found.message}{asked}; {limit}")
-        self.pacing.pause(seconds)
+        self.pacing.pause(seconds, found.message)
 
     def _backoff(self, retry: int) -> float:
         longest: float = min(_MOST_BACKOFF, self.settings.backoff * 2 ** min(retry, 16))

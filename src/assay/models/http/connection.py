@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from assay.models.http.api_key import ApiKey
 from assay.models.http.client import Client, ClientSettings
 from assay.models.http.exchange import Exchange
 from assay.models.http.loop_thread import LoopThread
+from assay.models.http.prices import Price
 from assay.models.http.replies import Rejection
+from assay.models.http.spending import Spending
 from assay.models.http.workers import send_all
 
 
@@ -24,9 +25,16 @@ class Connection:
     Args:
         settings: how the server is reached.
         read_key: reads the key; called when the connection is opened.
+        price: dollars per million tokens; None if unknown.
+
+    Attributes:
+        spending: what was spent, and the budget.
     """
 
-    def __init__(self, settings: ClientSettings, read_key: Callable[[], ApiKey | None]) -> None:
+    def __init__(
+        self, settings: ClientSettings, read_key: Callable[[], ApiKey | None], price: Price | None = None
+    ) -> None:
+        self.spending = Spending(price)
         self._settings = settings
         self._read_key = read_key
         self._thread = LoopThread()
@@ -37,7 +45,7 @@ class Connection:
     def client(self) -> Client:
         """The client, created on first use."""
         if self._client is None:
-            self._client = Client(self._settings, self._read_key())
+            self._client = Client(self._settings, self._read_key(), self.spending)
             # A run that fails before it begins does not close its model.
             self._finalizer = weakref.finalize(self, _close, self._thread, self._client)
         return self._client
@@ -73,6 +81,4 @@ class Connection:
 
 
 def _close(thread: LoopThread, client: Client) -> None:
-    with suppress(Exception):
-        thread.call(client.close(), timeout=10.0)
-    thread.close()
+    thread.close(client.close)

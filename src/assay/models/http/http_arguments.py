@@ -66,6 +66,8 @@ class HttpArguments:
         probe_tolerance: largest difference in nats between stepwise generation and scoring that the probe accepts.
         verify_certificate: whether TLS certificates are verified.
         ca_cert_path: file of certificates to trust.
+        price_in: dollars per million tokens of the prompt; None for the table's.
+        price_out: dollars per million new tokens.
         api_key_env: environment variable that holds the key.
         api_key_file: file that holds the key, instead.
     """
@@ -94,6 +96,8 @@ class HttpArguments:
     probe_tolerance: float = 0.01
     verify_certificate: bool = True
     ca_cert_path: str | None = None
+    price_in: float | None = None
+    price_out: float | None = None
     api_key_env: str = "OPENAI_API_KEY"
     api_key_file: str | None = None
 
@@ -130,6 +134,8 @@ def read_http_arguments(
     for name, advice in (("model", "model=NAME"), ("base_url", "base_url=http://HOST:PORT/v1")):
         if name not in values and not any(fault.where == f"model_args.{name}" for fault in faults):
             faults.append(Fault("model_args", f'no "{name}"', next=f"Add: {advice}"))
+    if ("price_in" in values) != ("price_out" in values):
+        faults.append(Fault("model_args", "one price alone", "price_in and price_out, in dollars per million tokens"))
     if faults:
         raise ModelError(*faults)
     return HttpArguments(**values)
@@ -208,6 +214,16 @@ def _texts(value: Any) -> tuple[str, ...]:
     return found
 
 
+def _price(value: Any) -> float:
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise ValueError("dollars per million tokens")
+    return number
+
+
 def _choice(known: tuple[str, ...]) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if str(value) not in known:
@@ -242,6 +258,8 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "probe_tolerance": _seconds,
     "verify_certificate": _flag,
     "ca_cert_path": _text,
+    "price_in": _price,
+    "price_out": _price,
     "api_key_env": _text,
     "api_key_file": _text,
 }

@@ -7,17 +7,19 @@ server, since this is part of the model's identity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
 from assay.core.identity import Fingerprint
-from assay.core.requests import Demonstrated, Generation, Message
+from assay.core.protocols import ExpectedSpending
+from assay.core.requests import Demonstrated, Generation, Message, Request
 from assay.core.responses import Failure, Output, Text
 from assay.models.http.api_key import read_api_key
 from assay.models.http.client import ClientSettings, require_aiohttp
 from assay.models.http.connection import Connection
 from assay.models.http.exchange import ChatSettings, Exchange, GenerationCall, Thinking
+from assay.models.http.expected_spending import expected_spending, price_of
 from assay.models.http.http_arguments import read_http_arguments
 from assay.models.http.provider import Provider
 from assay.models.http.server_facts import ServerFacts, find_facts, find_named
@@ -53,9 +55,10 @@ class HttpModel:
             verify_certificate=arguments.verify_certificate,
             ca_cert_path=arguments.ca_cert_path,
             headers=provider.headers,
+            tokens_field=arguments.max_tokens_field,
         )
         read_key = partial(read_api_key, arguments.api_key_env, arguments.api_key_file, place=provider.key_header)
-        self._connection = Connection(settings, read_key)
+        self._connection = Connection(settings, read_key, price_of(arguments))
 
     @cached_property
     def facts_of_server(self) -> ServerFacts:
@@ -81,8 +84,19 @@ class HttpModel:
                 "last": client.pacing.limit,
                 "lowest": client.pacing.lowest,
                 "pauses": client.pacing.pauses,
+                "held": client.pacing.held,
             },
+            "usage": client.spending.report(),
+            "spent": client.spending.summary(),
         }
+
+    def limit_spending(self, dollars: float | None, tokens: int | None) -> None:
+        """Sets the most that the following requests may cost."""
+        self._connection.spending.limit(dollars, tokens, self.arguments.model)
+
+    def expected_spending(self, requests: Sequence[Request]) -> ExpectedSpending:
+        """What requests would cost, before any is sent."""
+        return expected_spending(requests, self.arguments.max_gen_toks, self._connection.spending.price)
 
     def notices(self) -> Iterator[str]:
         """Notices about what happened at the server."""

@@ -76,13 +76,13 @@ class LoopThread:
         finally:
             future.cancel()
 
-    def close(self) -> None:
-        """Cancels what still runs, and ends the thread."""
+    def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Cancels what still runs, then runs a last coroutine and ends the thread."""
         loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is None or thread is None:
             return
         with suppress(Exception):
-            asyncio.run_coroutine_threadsafe(_cancel_others(), loop).result(_SECONDS_TO_END)
+            asyncio.run_coroutine_threadsafe(_end(last), loop).result(_SECONDS_TO_END)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(_SECONDS_TO_END)
         if not thread.is_alive():
@@ -103,11 +103,13 @@ async def _signed_off(work: Callable[[Outbox[Item]], Coroutine[Any, Any, None]],
         box.queue.put(None)
 
 
-async def _cancel_others() -> None:
+async def _end(last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    # What is cancelled first cannot open anything that `last` has closed.
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
+    await last()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

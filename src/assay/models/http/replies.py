@@ -76,12 +76,13 @@ def read_reply(status: int, headers: Mapping[str, str], body: bytes, now: float)
         body: the whole body.
         now: seconds since the epoch, for dates in headers.
     """
-    data, fault = _parse(body)
+    data = _parse(body)
     error = _error_of(data, status)
     if status == 200 and error is None:
-        if not isinstance(data, dict):
-            return Rejection("malformed", f"answered 200 with {fault}", Action.RETRY)
-        return data
+        if isinstance(data, dict):
+            return data
+        fault = "what is not JSON" if data is None else f"a JSON {type(data).__name__}"
+        return Rejection("malformed", f"answered 200 with {fault}: {_quoted(body)}", Action.RETRY)
     quoted = error if error is not None else _quoted(body)
     if 300 <= status < 400:
         place = headers.get("Location", "another address")
@@ -135,13 +136,12 @@ def _rejected(status: int, said: str, wait: float | None) -> Rejection:
     return Rejection("rejected", message, Action.FAIL)
 
 
-def _parse(body: bytes) -> tuple[Any, str]:
-    """The JSON value of a body, and a description of what is there instead of an object."""
+def _parse(body: bytes) -> Any:
+    """The JSON value of a body; None if it is not JSON."""
     try:
-        data = json.loads(body.decode("utf-8-sig"))
+        return json.loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        return None, f"what is not JSON: {_quoted(body)}"
-    return data, f"a JSON {type(data).__name__}: {_quoted(body)}"
+        return None
 
 
 def _error_of(data: Any, status: int) -> str | None:

@@ -69,11 +69,11 @@ class Completions:
 
     def _read_score(self, data: Mapping[str, Any], ids: Sequence[int], scored: int) -> list[TokenScore]:
         check_prompt_count(data, len(ids))
-        return _read_echo(choices_of(data)[0], ids)[len(ids) - 1 - scored :]
+        return _read_echo(choices_of(data)[0], ids, scored)
 
     def _read_batch(self, data: Mapping[str, Any], rows: Sequence[Sequence[int]]) -> list[list[TokenScore]]:
         pairs = zip(choices_of(data, len(rows)), rows, strict=True)
-        return [_read_echo(choice, row) for choice, row in pairs]
+        return [_read_echo(choice, row, len(row) - 1) for choice, row in pairs]
 
 
 def completion(call: GenerationCall, model: str, options: frozenset[str], seed: int | None) -> Exchange[Text] | Failure:
@@ -104,8 +104,8 @@ def completion(call: GenerationCall, model: str, options: frozenset[str], seed: 
     return Exchange(PATH, body, read, OPTIONAL)
 
 
-def _read_echo(choice: Mapping[str, Any], ids: Sequence[int]) -> list[TokenScore]:
-    """The scores of all ids but the first."""
+def _read_echo(choice: Mapping[str, Any], ids: Sequence[int], scored: int) -> list[TokenScore]:
+    """The scores of the last ids. All log-probabilities are checked."""
     check_ids(choice.get("prompt_token_ids"), ids, "prompt_token_ids")
     logprobs = mapping_of(choice.get("logprobs"), _LOGPROBS)
     values = list_of(logprobs.get("token_logprobs"), "token_logprobs")
@@ -116,15 +116,18 @@ def _read_echo(choice: Mapping[str, Any], ids: Sequence[int]) -> list[TokenScore
     if values[0] is not None:
         raise Unreadable("shifted", f"the first token has the log-probability {values[0]!r}; expected null")
     tops = list_of(logprobs.get("top_logprobs"), "top_logprobs", len(values))
-    scores = []
-    for place in range(1, len(ids)):
-        value = logprob_of(values[place], f"of token {place}")
-        top = mapping_of(tops[place], f"top_logprobs of token {place}")
-        if not top:
-            raise Unreadable("no_logprobs", f"top_logprobs of token {place} is empty")
-        best = max(logprob_of(other, f"in top_logprobs of token {place}") for other in top.values())
-        scores.append(TokenScore(value, value >= best))
-    return scores
+    read = [logprob_of(values[place], place) for place in range(1, len(ids))]
+    first = len(ids) - scored
+    return [
+        TokenScore(value, value >= _best(tops[place], place)) for place, value in enumerate(read[first - 1 :], first)
+    ]
+
+
+def _best(top: Any, place: int) -> float:
+    """The highest log-probability of a position."""
+    if type(top) is not dict or not top:
+        raise Unreadable("no_logprobs", f"top_logprobs of token {place} is empty")
+    return max([logprob_of(value, place) for value in top.values()])
 
 
 def _read_step(data: Mapping[str, Any]) -> Step:

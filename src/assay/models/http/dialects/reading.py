@@ -72,8 +72,12 @@ def mapping_of(value: Any, name: str, kind: str = "no_logprobs") -> Mapping[str,
     return value
 
 
-def logprob_of(value: Any, place: str) -> float:
-    """A log-probability; -inf for the servers' stand-ins for it."""
+def logprob_of(value: Any, place: str | int) -> float:
+    """A log-probability; -inf for the servers' stand-ins for it. `place` is for messages: words, or a token's index."""
+    if type(value) is float and _ZERO_PROBABILITY < value <= 0.0:
+        return value
+    if isinstance(place, int):
+        place = f"of token {place}"
     if type(value) not in (int, float):
         raise Unreadable("no_logprobs", f"the log-probability {place} is {value!r}; expected a number")
     number = float(value)
