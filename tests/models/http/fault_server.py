@@ -194,7 +194,11 @@ def _choice(index: int, ids: Sequence[int], body: Json) -> Json:
         choice.update(token_ids=new, prompt_token_ids=list(ids))
     if body.get("prompt_logprobs") == 0:
         choice["prompt_logprobs"] = [None, *(_entry(ids, place) for place in range(1, len(ids)))]
-    if body.get("logprobs") is not None:
+    if "logprob_token_ids" in body:
+        values = after(ids)
+        top = {f"token_id:{token}": float(values[token]) for token in [new[0], *body["logprob_token_ids"]]}
+        choice["logprobs"] = {"top_logprobs": [top]}
+    elif body.get("logprobs") is not None:
         shown, first = ([*ids, *new], 0) if body.get("echo") else ([*ids, *new], len(ids))
         places = range(first, len(shown))
         choice["logprobs"] = {

@@ -5,6 +5,7 @@ families: `loading`, `tokens`, `download`. aiohttp and tokenizers are imported o
 bottom:
 
     http_model            the `Model`: opens a server, encodes requests, streams answers
+    joint_scoring         which requests score some texts: choices of one token share one
     server_probe          proves that a server's log-likelihoods are right before they are used
     server_facts          what a server says of itself: kind, models, limits
     local_tokenizer | server_tokenizer     text to token ids, from a folder's tokenizer.json or by the server

@@ -27,6 +27,7 @@ from assay.models.http.dialects.vllm import Vllm
 from assay.models.http.exchange import Dialect, Exchange, GenerationCall, TokenScore
 from assay.models.http.http_arguments import AUTO, LOCAL, NONE, REMOTE
 from assay.models.http.http_model import Answer, HttpModel
+from assay.models.http.joint_scoring import JointScoring
 from assay.models.http.local_tokenizer import LocalTokenizer
 from assay.models.http.probed_forms import (
     counted_tokens,
@@ -64,10 +65,12 @@ class Scoring:
     Attributes:
         dialect: the dialect that passed the probe; None if none did.
         reasons: why others did not.
+        joins: whether choices of one token may be scored together.
     """
 
     dialect: Dialect | None
     reasons: tuple[str, ...] = ()
+    joins: bool = False
 
 
 class CompletionsModel(HttpModel):
@@ -197,9 +200,11 @@ class CompletionsModel(HttpModel):
         job = encoder.encode(requests)
         yield from ((places[index], answer) for index, answer in job.answered)
         texts = [text for group in job.groups(shares_prefixes=False) for text in group]
-        tasks = ((number, dialect.score(text.ids, text.scored)) for number, text in enumerate(texts))
+        scoring = JointScoring(texts, dialect, self._scoring.joins)
         answers = (
-            (texts[number].index, _logprob(texts[number], found)) for number, found in self._connection.stream(tasks)
+            (text.index, _logprob(text, scores))
+            for number, found in self._connection.stream(scoring.exchanges())
+            for text, scores in scoring.scores(number, found)
         )
         yield from ((places[index], answer) for index, answer in job.collect(answers))
 
@@ -364,7 +369,9 @@ class CompletionsModel(HttpModel):
         for dialect in [] if against else self._dialects:
             found = probe.reasons_against(dialect)
             if not found:
-                return Scoring(dialect, tuple(against))
+                apart = probe.reasons_against_joining(dialect)
+                against += [f"{dialect.name}, choices of one token together: {reason}" for reason in apart]
+                return Scoring(dialect, tuple(against), joins=not apart)
             against += [f"{dialect.name}: {reason}" for reason in found]
         return Scoring(None, tuple(against))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, Union
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, Union, runtime_checkable
 
 from assay.core.requests import Generation, Message
 from assay.core.responses import Failure, Text
@@ -179,4 +179,18 @@ class Dialect(Writer, Protocol):
 
     def step(self, ids: Sequence[int]) -> Exchange[Step]:
         """The most likely token after some ids."""
+        ...
+
+
+@runtime_checkable
+class ScoresNextTokens(Protocol):
+    """A dialect that can ask for the log-probabilities of several possible next tokens at once."""
+
+    @property
+    def most_candidates(self) -> int:
+        """The highest number of tokens in one request."""
+        ...
+
+    def next_tokens(self, ids: Sequence[int], candidates: Sequence[int]) -> Exchange[list[TokenScore]]:
+        """Log-probabilities of different next tokens after some ids, in the order of `candidates`."""
         ...

@@ -15,7 +15,7 @@ from typing import Any
 
 from assay.core.errors import Fault, ModelError
 from assay.core.responses import Failure
-from assay.models.http.exchange import Dialect, Exchange, Step, TokenScore
+from assay.models.http.exchange import Dialect, Exchange, ScoresNextTokens, Step, TokenScore
 
 TEXT = "Seven grey owls, painted on"
 _MOST_IDS = 6
@@ -67,6 +67,25 @@ class Probe:
     def scores(self, dialect: Dialect) -> list[TokenScore]:
         """The scores of the fixed text by a dialect that passed."""
         return self._score(dialect, list(self.ids[:_MOST_IDS]))
+
+    def reasons_against_joining(self, dialect: Dialect) -> list[str]:
+        """Why a dialect that has passed must not score several next tokens in one request; empty if it may."""
+        if not isinstance(dialect, ScoresNextTokens):
+            return []
+        prefix = list(self.ids[:_MOST_IDS])
+        try:
+            likely, _ = next(self._greedy_steps(dialect, prefix))
+            candidates = [next(token_id for token_id in prefix if token_id != likely), likely]
+            expected = [self._score(dialect, [*prefix, token_id])[-1] for token_id in candidates]
+            found: list[TokenScore] = self._sent(dialect.next_tokens(prefix, candidates))
+        except _Refused as refusal:
+            return [str(refusal)]
+        worst = max(abs(one.logprob - other.logprob) for one, other in zip(found, expected, strict=True))
+        if not worst <= self.tolerance:
+            return [f"their log-probabilities differ by up to {worst:.2g} nats from those of single requests"]
+        if [score.is_greedy for score in found] != [False, True]:
+            return ["the server does not say which token is the most likely one"]
+        return []
 
     def _greedy_steps(self, dialect: Dialect, prefix: Sequence[int]) -> Iterator[tuple[int, Step]]:
         """The most likely continuation, token by token."""

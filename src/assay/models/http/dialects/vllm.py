@@ -1,6 +1,7 @@
 """vLLM: log-likelihoods by `prompt_logprobs: 0` without echo, which returns the true tokens only, by id and with rank.
 
-Cheaper and safer than echo: no strings, `rank == 1` is greedy, and `prompt_token_ids` proves what was scored.
+Cheaper and safer than echo: no strings, `rank == 1` is greedy, and `prompt_token_ids` proves what was scored. Choices
+of one token are asked for by `logprob_token_ids`, all in one request, which reads the prefix cache.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Vllm:
     """
 
     name: ClassVar[str] = "vllm"
+    # vLLM's usual --max-logprobs; it accepts 128 ids in logprob_token_ids.
+    most_candidates: ClassVar[int] = 20
     model: str
     seed: int | None = None
 
@@ -52,10 +55,26 @@ class Vllm:
             "prompt": list(ids),
             "max_tokens": 1,
             "temperature": 0,
+            # The server's default is that of the model's generation_config.json; the likeliest token is wanted here.
+            "repetition_penalty": 1.0,
             "logprobs": 1,
             "return_token_ids": True,
         }
         return Exchange(PATH, body, _read_step)
+
+    def next_tokens(self, ids: Sequence[int], candidates: Sequence[int]) -> Exchange[list[TokenScore]]:
+        body = {
+            "model": self.model,
+            "prompt": list(ids),
+            "max_tokens": 1,
+            "temperature": 0,
+            "repetition_penalty": 1.0,
+            "logprobs": len(candidates),
+            "logprob_token_ids": list(candidates),
+            "return_tokens_as_token_ids": True,
+            "return_token_ids": True,
+        }
+        return Exchange(PATH, body, partial(_read_next, ids=ids, candidates=candidates))
 
     def generate(self, call: GenerationCall) -> Exchange[Text] | Failure:
         """Text after a prompt of text or token ids."""
@@ -95,6 +114,22 @@ def _read_prompt(choice: Mapping[str, Any], ids: Sequence[int]) -> list[TokenSco
         if type(rank) is not int or rank < 1:
             raise Unreadable("no_logprobs", f"the rank of token {place} is {rank!r}; expected a number from 1 on")
         scores.append(TokenScore(logprob_of(entry.get("logprob"), f"of token {place}"), rank == 1))
+    return scores
+
+
+def _read_next(data: Mapping[str, Any], ids: Sequence[int], candidates: Sequence[int]) -> list[TokenScore]:
+    check_prompt_count(data, len(ids))
+    choice = choices_of(data)[0]
+    check_ids(choice.get("prompt_token_ids"), ids, "prompt_token_ids")
+    (generated,) = list_of(choice.get("token_ids"), "token_ids", 1)
+    logprobs = mapping_of(choice.get("logprobs"), "logprobs")
+    (top,) = list_of(logprobs.get("top_logprobs"), "top_logprobs", 1)
+    entries = mapping_of(top, "top_logprobs")
+    scores = []
+    for token_id in candidates:
+        # An entry that is missing is null, which is not a log-probability.
+        value = logprob_of(entries.get(f"token_id:{token_id}"), f"of the next token {token_id}")
+        scores.append(TokenScore(value, token_id == generated))
     return scores
 
 
