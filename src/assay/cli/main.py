@@ -28,6 +28,7 @@ COMMANDS = {
     "explain": "explain why two recorded runs have different scores",
     "plot": "draw a figure of a recorded run",
     "probe": "ask a server what it can score, and why not the rest",
+    "serve": "serve a model with OpenAI's HTTP interface",
     "show": "show the prompt, answers and tokens of a document",
     "task": "make a task file from a data file: guesses the format, shows prompts, checks it",
     "check": "validate task files: all faults at once, with file and line",

@@ -11,8 +11,8 @@ from assay.core.call_checks import checked_dataclass
 from assay.core.documents import Document
 from assay.core.formats import Question
 from assay.core.identity import Fingerprint
-from assay.core.requests import Instance, Prompt, Request
-from assay.core.responses import Failure, Output, Response
+from assay.core.requests import Generation, Instance, Message, Prompt, Request
+from assay.core.responses import Failure, Output, Response, Text
 from assay.core.specs import Scoring, TaskCard
 from assay.core.training import FitListener, FitReport, FitSettings, TrainingExample
 
@@ -264,6 +264,125 @@ class RendersPrompts(Protocol):
 
     def render(self, prompt: Prompt) -> str | None:
         """The prompt as the model reads it, with or without loaded weights; None if the template rejects it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRow:
+    """Token ids whose log-probabilities are wanted, each given all those before it.
+
+    Attributes:
+        ids: the ids, at least one.
+        scored: number of ids at the end that are scored, less than all of them.
+        top: number of most likely tokens to report per position, at least 1.
+        follows: whether the token after the last one is predicted too.
+        ranked: whether ranks are wanted.
+    """
+
+    ids: tuple[int, ...]
+    scored: int
+    top: int = 1
+    follows: bool = False
+    ranked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TokenScores:
+    """Scores of a row, position by position.
+
+    Attributes:
+        logprobs: log-probability of each scored id.
+        ranks: its rank among all tokens, 1 for the most likely; empty unless wanted.
+        top_ids: for each scored id, and for the token after the last if wanted, the most likely ids, best first.
+        top_logprobs: their log-probabilities. Equal ids at a position have equal numbers in all fields.
+    """
+
+    logprobs: Sequence[float]
+    ranks: Sequence[int]
+    top_ids: Sequence[Sequence[int]]
+    top_logprobs: Sequence[Sequence[float]]
+
+
+@runtime_checkable
+class ScoresTokens(Protocol):
+    """A model that scores token ids one by one, where `Loglikelihood` gives the total of a text."""
+
+    def score_tokens(self, rows: Sequence[TokenRow]) -> Iterator[tuple[int, TokenScores | Failure]]:
+        """Scores all rows, as (index in `rows`, scores), in any order, as they finish. Common prefixes count once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPrompt:
+    """A generation whose prompt is given as token ids; the prompt of `request` is not read."""
+
+    ids: tuple[int, ...]
+    request: Generation
+
+
+@runtime_checkable
+class ContinuesTokens(Protocol):
+    """A model that continues prompts of token ids, and shows the tokens of its answers."""
+
+    def continue_tokens(
+        self, prompts: Sequence[TokenPrompt], on_tokens: Callable[[int, Sequence[int]], None]
+    ) -> Iterator[tuple[int, Text | Failure]]:
+        """Generates all answers, as (index in `prompts`, answer), in any order, as they finish.
+
+        Args:
+            prompts: the prompts.
+            on_tokens: called with an index and all ids of its answer so far, at the latest before the answer; the last
+                call has all of them. What it raises, other than an `Exception`, ends the generation.
+        """
+        ...
+
+
+class TokenCodec(Protocol):
+    """Text to token ids and back, as a model reads and writes them. For one thread of its own."""
+
+    @property
+    def special(self) -> Mapping[str, int | None]:
+        """Ids of the special tokens by name: `bos_token`, `eos_token`, `pad_token`."""
+        ...
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of token ids."""
+        ...
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether the text of an answer begins with its first token; not if a thinking part is removed at the end."""
+        ...
+
+    @property
+    def template(self) -> str | None:
+        """The chat template."""
+        ...
+
+    def encode(self, text: str, special: bool | None = None) -> tuple[int, ...]:
+        """The ids of a prompt; `special` is whether special tokens are added, None for the model's own rule."""
+        ...
+
+    def decode(self, ids: Sequence[int], skips_special: bool = False) -> str: ...
+
+    def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Each id as text; the tokenizer's own notation for one that is only part of a character."""
+        ...
+
+    def render(
+        self, messages: tuple[Message, ...], options: Mapping[str, Any]
+    ) -> tuple[str, tuple[str, ...]] | Failure:
+        """A conversation as text, with notes on what the template left out."""
+        ...
+
+
+@runtime_checkable
+class ProvidesCodec(Protocol):
+    """A model whose tokenizer can be used apart from it."""
+
+    def codec(self) -> TokenCodec:
+        """A codec of its own: the model may go on working in another thread."""
         ...
 
 

@@ -22,9 +22,26 @@ from assay.options.table import (
 
 TEST, POWER, MISSING, COMPARED = "test", "enough documents?", "missing answers", "what is compared"
 COLUMNS = "what the file holds"
+SERVER = "server"
 # Headings in the order of help texts.
 GROUPS = (
-    *("", RUNS, MODEL, COMPARED, COLUMNS, TASKS, DOCUMENTS, PROMPTS, SCORING, TEST, POWER, VARIANCE, STOPPING, TEXTS),
+    *(
+        "",
+        RUNS,
+        MODEL,
+        SERVER,
+        COMPARED,
+        COLUMNS,
+        TASKS,
+        DOCUMENTS,
+        PROMPTS,
+        SCORING,
+        TEST,
+        POWER,
+        VARIANCE,
+        STOPPING,
+        TEXTS,
+    ),
     *(TRAINING, MISSING, OUTPUT),
 )
 

@@ -21,10 +21,11 @@ from assay.options.commands import Command
 from assay.options.option import ANY, OPTIONAL, REPEAT, SWITCH, WORDS, Option
 from assay.options.table import Settings, setting_options, training_options
 
-# Commands that evaluate or train models, and commands on recorded runs and files; the options of both load on demand.
+# Commands that evaluate or train models, that serve one, and on recorded runs and files; their options load on demand.
 _EVALUATING = ("probe", "run", "plan", "matrix", "finetune", "methods", "show")
 _RECORDED = ("rescore", "compare", "explain", "plot", "check", "data", "store", "task", "ls")
-NAMES = (*_EVALUATING, *_RECORDED)
+_SERVING = ("serve",)
+NAMES = (*_EVALUATING, *_SERVING, *_RECORDED)
 HELP, HELP_ALL = ("-h", "--help"), "--help_all"
 # argparse's message for a value of the wrong type, and our names of the types.
 _ILL_TYPED = re.compile(r"argument (--\w+)\S*: invalid (int|float) value: '(.*)'")
@@ -89,6 +90,8 @@ def command(name: str) -> Command:
     """A command by name."""
     if name in _EVALUATING:
         from assay.options.evaluation_commands import MAKERS
+    elif name in _SERVING:
+        from assay.options.serving_commands import MAKERS
     else:
         from assay.options.record_commands import MAKERS
     return MAKERS[name]()

@@ -9,7 +9,7 @@ import pytest
 from assay.core.responses import Failure, Logprob
 from assay.models.engine.c_kernels import CKernels, find_c_kernels
 from assay.models.engine.forward import TreeReader, make_reader, using_attention
-from assay.models.engine.tree_scoring import TreeScorer
+from assay.models.engine.tree_scoring import LikelihoodTable, TreeScorer
 from assay.models.inference.batching import Batching, BatchLimit
 from assay.models.loading.network import Network, wrap
 from assay.models.tokens.tokenization import EncodedText
@@ -63,7 +63,7 @@ def ask() -> Ask:
 
     def score(reader: TreeReader, texts: Sequence[EncodedText], limit: int = 1024, **options: object) -> object:
         batching = Batching(BatchLimit(tokens=limit), options.pop("on_shrink", lambda _: None))  # type: ignore[arg-type]
-        scorer = TreeScorer(reader, batching, **options)  # type: ignore[arg-type]
+        scorer = TreeScorer(reader, LikelihoodTable, batching, **options)  # type: ignore[arg-type]
         with using_attention(reader.network):
             answers = list(scorer.score(scorer.plan(texts)))
         assert sorted(index for index, _ in answers) == sorted(text.index for text in texts)

@@ -18,7 +18,7 @@ from assay.models.engine.backend_choice import EngineChoice
 from assay.models.engine.engine import Engine
 from assay.models.engine.flops import ComputeCounts, flop_rates
 from assay.models.engine.forward import TreeReader, make_reader, using_attention
-from assay.models.engine.tree_scoring import CONFIRMATIONS, TreeScorer
+from assay.models.engine.tree_scoring import CONFIRMATIONS, LikelihoodTable, TreeScorer
 from assay.models.engine.vocabulary_head import PrecomputedLogits
 from assay.models.inference.batching import Batching, BatchLimit
 from assay.models.loading.network import Network, wrap
@@ -85,7 +85,7 @@ def test_rows_limit_the_sequences_of_a_pack(reader: TreeReader) -> None:
     sizes: list[int] = []
     before_forward(reader, lambda ids: sizes.append(ids.numel()))
     texts = [EncodedText(number, (number, 5, 2), 1) for number in range(7)]
-    scorer = TreeScorer(reader, Batching(BatchLimit(rows=3)), most_tokens=1000)
+    scorer = TreeScorer(reader, LikelihoodTable, Batching(BatchLimit(rows=3)), most_tokens=1000)
     with using_attention(reader.network):
         assert len(list(scorer.score(scorer.plan(texts)))) == 7
     assert sizes == [6, 6, 2]

@@ -272,6 +272,8 @@ class _SlotTable:
                 answer = finish(sequence.prompt, sequence.generated, self._owner.text_generator, ending == "stop")
                 done.append((sequence.prompt.index, answer))
                 over.append(first + number)
+            else:
+                self._owner.text_generator.on_tokens(sequence.prompt.index, sequence.generated)
         for index in reversed(over):
             self._leave(index)
         return done

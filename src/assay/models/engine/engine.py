@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from assay.core.protocols import Progress
-from assay.core.responses import Text
+from assay.core.protocols import Progress, TokenScores
+from assay.core.responses import Failure, Text
 from assay.models.engine import memory
 from assay.models.engine.backend_choice import SINGLE, EngineChoice
 from assay.models.engine.continuous_batching import QueuedPrompt, SlotGenerator
@@ -20,11 +20,18 @@ from assay.models.engine.cpu_layers import LayerPatches, pack_for_decoding, pack
 from assay.models.engine.flops import ComputeCounts, FlopRates, Meter, tree_counts, unshared_counts
 from assay.models.engine.forward import using_attention
 from assay.models.engine.generation_probe import check_padding, check_slots
-from assay.models.engine.prefix_tree import build_tree
+from assay.models.engine.prefix_tree import PrefixTree, build_tree
 from assay.models.engine.token_sampling import TokenSampler, make_sampler
-from assay.models.engine.tree_scoring import Scored, ScoringGroup, TreeScorer
+from assay.models.engine.token_scoring import TokenTable, TopTokens, score_padded
+from assay.models.engine.tree_scoring import LikelihoodTable, Scored, ScoreTable, ScoringGroup, TreeScorer
 from assay.models.inference.batching import Batching, BatchLimit, automatic_limit
-from assay.models.inference.generation import Generated, TextGenerator, generate_texts, share_batches
+from assay.models.inference.generation import (
+    Generated,
+    TextGenerator,
+    generate_texts,
+    ignore_tokens,
+    share_batches,
+)
 from assay.models.inference.likelihood import score_pairs
 from assay.models.loading.hf_arguments import PADDED
 from assay.models.loading.network import Network
@@ -84,13 +91,14 @@ class Engine:
         if job.prompts:
             self.meter.planned = self.meter.planned + self._prompt_counts(job.prompts)
             self.meter.most = sum(prompt.max_tokens for prompt in job.prompts)
-        if self._for_scoring is None and self.choice.reader is not None:
-            self._for_scoring = self._pack_for_scoring(
-                [scoring_group for group in scoring_groups for scoring_group in group]
-            )
+        self._pack_if_worthwhile([scoring_group for group in scoring_groups for scoring_group in group])
         self.meter.seconds += time.perf_counter() - started
         self.meter.report_progress()
         return scoring_groups
+
+    def _pack_if_worthwhile(self, scoring_groups: Sequence[ScoringGroup]) -> None:
+        if self._for_scoring is None and self.choice.reader is not None:
+            self._for_scoring = self._pack_for_scoring(scoring_groups)
 
     def _pack_for_scoring(self, scoring_groups: Sequence[ScoringGroup]) -> LayerPatches | None:
         """Packs the weights if enough full packs are ahead to make it worthwhile; else None."""
@@ -126,7 +134,7 @@ class Engine:
         """Prefix trees, or rows for batches; then the texts that run alone."""
         together = [text for text in texts if not self.choice.is_alone(len(text.inputs))]
         alone = [text for text in texts if self.choice.is_alone(len(text.inputs))]
-        trees = [] if self.choice.reader is None else self._scorer().plan(together)
+        trees = [] if self.choice.reader is None else self._scorer(LikelihoodTable).plan(together)
         rows = [together, alone] if self.choice.reader is None else [alone]
         return [*trees, *(ScoringGroup(group, None, unshared_counts(group)) for group in rows if group)]
 
@@ -142,6 +150,25 @@ class Engine:
             if scoring_group.tree is None:
                 is_alone = self.choice.is_alone(len(scoring_group.texts[0].inputs))
                 yield from self._by_batches(scoring_group.texts, ALONE if is_alone else "loglikelihood")
+
+    def score_tokens(
+        self, texts: Sequence[EncodedText], wanted: TopTokens
+    ) -> Iterator[tuple[int, TokenScores | Failure]]:
+        """Scores of the single tokens of all texts.
+
+        Independent of `begin`; always in exact arithmetic.
+        """
+        scoring_groups = self._plan(texts)
+        self._pack_if_worthwhile(scoring_groups)
+        trees = [scoring_group for scoring_group in scoring_groups if scoring_group.tree is not None]
+        if trees:
+            with using_attention(self.network):
+                yield from self._scorer(partial(TokenTable, wanted=wanted)).score(trees)
+        for scoring_group in scoring_groups:
+            if scoring_group.tree is None:
+                is_alone = self.choice.is_alone(len(scoring_group.texts[0].inputs))
+                batching = self._batching(ALONE if is_alone else "loglikelihood")
+                yield from score_padded(scoring_group.texts, self.network, batching, wanted)
 
     def generate(self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator) -> Iterator[Generated]:
         """Generates an answer for every prompt."""
@@ -171,13 +198,13 @@ class Engine:
 
     def _by_tree(self, scoring_groups: Sequence[ScoringGroup]) -> Iterator[Scored]:
         with using_attention(self.network):
-            yield from self._scorer().score(scoring_groups)
+            yield from self._scorer(partial(LikelihoodTable, arithmetic=self.arithmetic)).score(scoring_groups)
 
-    def _scorer(self) -> TreeScorer:
+    def _scorer(self, table: Callable[[PrefixTree], ScoreTable[Entry]]) -> TreeScorer[Entry]:
         assert self.choice.reader is not None
         batching, limit = self._batching("loglikelihood"), self.choice.limit
         most = memory.CPU_PACK if limit is None else min(memory.CPU_PACK, limit.tokens)
-        return TreeScorer(self.choice.reader, batching, self.meter.read, most, self.arithmetic)
+        return TreeScorer(self.choice.reader, table, batching, self.meter.read, most)
 
     def _by_batches(self, texts: Sequence[EncodedText], kind: str) -> Iterator[Scored]:
         # By number: windows of one text share an index.
@@ -240,6 +267,7 @@ class Engine:
         """Whether a generation backend is usable; probed on first use, with a notice if not."""
         if way not in self._generation_faults:
             longest = self.choice.longest
+            text_generator = replace(text_generator, on_tokens=ignore_tokens)  # the probe's answers are nobody's
             if way == SLOTS:
                 found = check_slots(replace(self._slots(text_generator), meter=Meter(self.rates)), longest)
             else:

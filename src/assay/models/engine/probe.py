@@ -19,7 +19,7 @@ from assay.core.responses import Failure, Logprob
 from assay.models.engine.forward import TreeReader, using_attention
 from assay.models.engine.packs import make_pack
 from assay.models.engine.prefix_tree import IntArray, PrefixTree
-from assay.models.engine.tree_scoring import TreeScorer
+from assay.models.engine.tree_scoring import LikelihoodTable, TreeScorer
 from assay.models.engine.vocabulary_head import token_logprobs
 from assay.models.inference.batching import Batching, BatchLimit, attempt
 from assay.models.inference.likelihood import score_pairs
@@ -149,7 +149,7 @@ def read_tree(reader: TreeReader, texts: Sequence[EncodedText], most_tokens: int
     values = [math.nan] * len(texts)
 
     def work() -> None:
-        for scoring_group in TreeScorer(reader, Batching(BatchLimit())).plan(texts):
+        for scoring_group in TreeScorer(reader, LikelihoodTable, Batching(BatchLimit())).plan(texts):
             assert scoring_group.tree is not None
             scores, logits = _read_packs(reader, scoring_group.tree, min(PACK, most_tokens))
             for number, index in enumerate(scoring_group.tree.order):

@@ -1,15 +1,18 @@
-"""Log-likelihoods over a prefix tree: every distinct prefix is computed once, in packed sequences.
+"""Scores of texts over a prefix tree: every distinct prefix is computed once, in packed sequences.
 
-In: encoded texts and a reader. Out: (index, Logprob | Failure) as packs finish. A pack that fails or does not fit
-into memory is halved and retried; only texts that contain a failing row fail.
+In: encoded texts, a reader, and a table that collects scores: log-likelihoods here, single tokens in `token_scoring`.
+Out: (index, score | Failure) as packs finish. A pack that fails or does not fit into memory is halved and retried; only
+texts that contain a failing row fail.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -24,6 +27,10 @@ from assay.models.inference.batching import Batching, BatchLimit, attempt
 from assay.models.inference.likelihood import NOT_FINITE
 from assay.models.tokens.tokenization import EncodedText
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Answer = TypeVar("Answer")
 Scored = tuple[int, Logprob | Failure]
 # Maximum logits per pack if the model computes them itself: 256 MB.
 READY_ELEMENTS = 1 << 26
@@ -46,22 +53,22 @@ def make_scoring_group(texts: Sequence[EncodedText]) -> ScoringGroup:
 
 
 @dataclass(slots=True)
-class TreeScorer:
+class TreeScorer(Generic[Answer]):
     """Scores texts through one reader.
 
     Attributes:
         reader: runs packed forward passes.
+        table: makes the table that collects the scores of a tree.
         batching: maximum tokens (or sequences) of a pack, and a callback for when it shrinks.
         on_read: receives the cost of each completed pack.
         most_tokens: maximum tokens of a pack if the limit is in sequences.
-        arithmetic: `exact` or `lm_eval`, see `token_logprobs`.
     """
 
     reader: TreeReader
+    table: Callable[[PrefixTree], ScoreTable[Answer]]
     batching: Batching
     on_read: Callable[[ComputeCounts], None] = lambda _: None
     most_tokens: int = CPU_PACK
-    arithmetic: str = "exact"
 
     def plan(self, texts: Sequence[EncodedText]) -> list[ScoringGroup]:
         """The trees to compute: one, or two if the model behaves differently above some length."""
@@ -72,8 +79,8 @@ class TreeScorer:
         long = [text for text in texts if len(text.ids) - 1 > threshold]
         return [make_scoring_group(group) for group in (short, long) if group]
 
-    def score(self, scoring_groups: Sequence[ScoringGroup]) -> Iterator[Scored]:
-        """Log-likelihoods of the scored parts of all texts; each must score at least one token."""
+    def score(self, scoring_groups: Sequence[ScoringGroup]) -> Iterator[tuple[int, Answer | Failure]]:
+        """Scores of the scored parts of all texts; each must score at least one token."""
         broken: list[EncodedText] = []
         is_sound = False
         for scoring_group in scoring_groups:
@@ -81,11 +88,11 @@ class TreeScorer:
                 if isinstance(answer, Failure) and answer.kind == "not_finite" and len(scoring_group.texts) > 1:
                     broken.append(text)
                     continue
-                is_sound = is_sound or isinstance(answer, Logprob)
+                is_sound = is_sound or not isinstance(answer, Failure)
                 yield text.index, answer
         yield from self._confirm(broken, is_sound)
 
-    def _confirm(self, broken: Sequence[EncodedText], is_sound: bool) -> Iterator[Scored]:
+    def _confirm(self, broken: Sequence[EncodedText], is_sound: bool) -> Iterator[tuple[int, Answer | Failure]]:
         """Rescores texts with NaN logits alone, because one text may affect others in its pack.
 
         Args:
@@ -99,23 +106,23 @@ class TreeScorer:
                 continue
             ((_, answer),) = self._score(make_scoring_group([text]))
             confirmed += isinstance(answer, Failure)
-            is_sound = is_sound or isinstance(answer, Logprob)
+            is_sound = is_sound or not isinstance(answer, Failure)
             yield text.index, answer
 
-    def _score(self, scoring_group: ScoringGroup) -> Iterator[tuple[EncodedText, Logprob | Failure]]:
+    def _score(self, scoring_group: ScoringGroup) -> Iterator[tuple[EncodedText, Answer | Failure]]:
         tree = scoring_group.tree
         assert tree is not None
-        scored_tokens = _ScoredTokens(tree)
+        table = self.table(tree)
         self.reader.path.clear()
         try:
-            for done, failure in self._walk(tree, scored_tokens):
-                for number in scored_tokens.finished(done):
+            for done, failure in self._walk(tree, table):
+                for number in table.finished(done):
                     text = scoring_group.texts[int(tree.order[number])]
-                    yield text, failure or scored_tokens.answer(number, text)
+                    yield text, failure or table.answer(number, text)
         finally:
             self.reader.path.clear()
 
-    def _walk(self, tree: PrefixTree, scored_tokens: _ScoredTokens) -> Iterator[tuple[int, Failure | None]]:
+    def _walk(self, tree: PrefixTree, table: ScoreTable[Answer]) -> Iterator[tuple[int, Failure | None]]:
         """Computes the tree pack by pack; returns the row up to which it is done, and the failure if there was one."""
         low, halved = 0, 0
         limit = self.batching.limit
@@ -123,7 +130,7 @@ class TreeScorer:
             high = self._end(tree, low, limit)
             if halved:
                 high = min(high, low + halved)
-            failure = attempt(partial(self._read, tree, scored_tokens, low, high))
+            failure = attempt(partial(self._read, tree, table, low, high))
             if failure is None:
                 low, halved = high, 0
                 yield low, None
@@ -150,18 +157,12 @@ class TreeScorer:
             high = min(high, int(tree.ends[min(index, len(tree.ends) - 1)]))
         return high
 
-    def _read(self, tree: PrefixTree, scored_tokens: _ScoredTokens, low: int, high: int) -> None:
-        import torch
-
+    def _read(self, tree: PrefixTree, table: ScoreTable[Answer], low: int, high: int) -> None:
         pack = make_pack(tree, low, high)
-        pack_targets = scored_tokens.pack_targets(low, high)
+        pack_targets = table.pack_targets(low, high)
         states = self.reader.read(pack, pack_targets.rows - low, reach=tree.depth)
         if len(pack_targets.rows):
-            which, tokens = torch.from_numpy(pack_targets.which), torch.from_numpy(tree.targets[pack_targets.pairs])
-            head, c_kernels = self.reader.head, self.reader.c_kernels
-            found = token_logprobs(head, states, which, tokens, self.arithmetic, c_kernels)
-            scored_tokens.values[pack_targets.pairs] = found.values.numpy()
-            scored_tokens.matches[pack_targets.pairs] = found.is_best.numpy()
+            table.take(pack_targets, states, self.reader)
         self.on_read(pack_counts(pack.positions, len(pack_targets.rows)))
 
 
@@ -184,34 +185,73 @@ class PackTargets:
     which: IntArray
 
 
-class _ScoredTokens:
-    """Collects the scored tokens of a tree as its rows are computed."""
+class ScoreTable(ABC, Generic[Answer]):
+    """Collects the scores of a tree's texts as its rows are computed."""
 
     def __init__(self, tree: PrefixTree) -> None:
-        self._tree = tree
+        self.tree = tree
         self._by_row = np.argsort(tree.rows, kind="stable")
         self._sorted_rows = tree.rows[self._by_row]
         self._next = 0
-        self.values = np.zeros(len(tree.rows), dtype=np.float64)
-        self.matches = np.zeros(len(tree.rows), dtype=np.bool_)
+
+    @abstractmethod
+    def take(self, pack_targets: PackTargets, states: Tensor, reader: TreeReader) -> None:
+        """Scores the targets of a pack.
+
+        Args:
+            pack_targets: the targets.
+            states: last hidden states of their rows (or logits, if the model computes them itself).
+            reader: has the head that turns states into logits.
+        """
+
+    @abstractmethod
+    def answer(self, number: int, text: EncodedText) -> Answer | Failure:
+        """The score of a text that is complete, by its number in the tree's order."""
 
     def pack_targets(self, low: int, high: int) -> PackTargets:
         """The targets of rows `low` to `high`, in row order."""
         first, last = np.searchsorted(self._sorted_rows, [low, high])
         pairs = self._by_row[first:last]
-        rows, which = np.unique(self._tree.rows[pairs], return_inverse=True)
+        rows, which = np.unique(self.tree.rows[pairs], return_inverse=True)
         return PackTargets(pairs, rows, which)
 
     def finished(self, done: int) -> Iterator[int]:
         """Texts that are complete now that all rows before `done` are computed, each once."""
-        while self._next < len(self._tree.last_rows) and self._tree.last_rows[self._next] < done:
+        while self._next < len(self.tree.last_rows) and self.tree.last_rows[self._next] < done:
             yield self._next
             self._next += 1
 
+    def own(self, number: int) -> slice:
+        """The targets of a text, by its number in the tree's order."""
+        return slice(int(self.tree.bounds[number]), int(self.tree.bounds[number + 1]))
+
+
+class LikelihoodTable(ScoreTable[Logprob]):
+    """Log-likelihoods of texts.
+
+    Args:
+        tree: their tree.
+        arithmetic: `exact` or `lm_eval`, see `token_logprobs`.
+    """
+
+    def __init__(self, tree: PrefixTree, arithmetic: str = "exact") -> None:
+        super().__init__(tree)
+        self._arithmetic = arithmetic
+        self._values = np.zeros(len(tree.rows), dtype=np.float64)
+        self._matches = np.zeros(len(tree.rows), dtype=np.bool_)
+
+    def take(self, pack_targets: PackTargets, states: Tensor, reader: TreeReader) -> None:
+        import torch
+
+        which, tokens = torch.from_numpy(pack_targets.which), torch.from_numpy(self.tree.targets[pack_targets.pairs])
+        found = token_logprobs(reader.head, states, which, tokens, self._arithmetic, reader.c_kernels)
+        self._values[pack_targets.pairs] = found.values.numpy()
+        self._matches[pack_targets.pairs] = found.is_best.numpy()
+
     def answer(self, number: int, text: EncodedText) -> Logprob | Failure:
-        own = slice(int(self._tree.bounds[number]), int(self._tree.bounds[number + 1]))
-        total = math.fsum(self.values[own])
+        own = self.own(number)
+        total = math.fsum(self._values[own])
         if not math.isfinite(total):
             return NOT_FINITE
-        is_greedy = bool(self.matches[own].all())
+        is_greedy = bool(self._matches[own].all())
         return Logprob(total, text.scored, is_greedy, text.context_length, text.truncated, text.notes)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from assay.core.errors import Fault, ModelError
 from assay.core.identity import Fingerprint, digest
-from assay.core.protocols import Capabilities, ModelFacts, TokenView
+from assay.core.protocols import Capabilities, ModelFacts, TokenCodec, TokenView
 from assay.core.requests import Prompt, Request
 from assay.core.training import FitListener, FitReport, FitSettings, TrainingExample
 from assay.models.inference.batching import Batching, BatchLimit, automatic_limit
@@ -23,6 +23,7 @@ from assay.models.loading import checkpoint as checkpoints
 from assay.models.loading.hf_arguments import INT8_DYNAMIC, CausalArguments
 from assay.models.loading.model_info import model_facts
 from assay.models.loading.network import Network, choose_device
+from assay.models.tokens.codec import codec_of
 from assay.models.tokens.encoding import Encoder, token_view
 from assay.models.tokens.special_tokens import special_tokens
 from assay.models.tokens.tokenization import Tokenizer
@@ -125,6 +126,10 @@ class LanguageModel(TransformersModel):
     @property
     def tokenizer(self) -> Tokenizer:
         return self._encoder.rules.tokenizer
+
+    def codec(self) -> TokenCodec:
+        """The tokenizer and chat template for use beside the model."""
+        return codec_of(self._encoder, shows_all=self.arguments.think_end_token is None)
 
     def render(self, prompt: Prompt) -> str | None:
         """The prompt as text, with the chat template applied."""

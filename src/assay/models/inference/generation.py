@@ -31,6 +31,10 @@ BROKEN = Failure("not_finite", "logits were NaN or infinite during generation; f
 HISTORY_SETTINGS = ("repetition_penalty", "no_repeat_ngram_size", "encoder_repetition_penalty")
 
 
+def ignore_tokens(index: int, ids: Sequence[int]) -> None:
+    """For who does not look at the tokens of answers."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextGenerator:
     """A loaded model and its tokenizer, for generation.
@@ -39,11 +43,13 @@ class TextGenerator:
         network: the model.
         tokenizer: its tokenizer.
         think_end: text or id that ends the thinking part of an answer.
+        on_tokens: receives the index of a prompt and all ids of its answer so far; in padded batches, only once.
     """
 
     network: Network
     tokenizer: Tokenizer
     think_end: str | int | None = None
+    on_tokens: Callable[[int, Sequence[int]], None] = ignore_tokens
 
     @property
     def end_ids(self) -> tuple[int, ...]:
@@ -226,6 +232,7 @@ def stream_seed(prompt: EncodedPrompt) -> int:
 
 def finish(prompt: EncodedPrompt, ids: Sequence[int], text_generator: TextGenerator, is_stopped: bool) -> Text:
     """The answer as text, with its finish reason."""
+    text_generator.on_tokens(prompt.index, ids)
     think_end = text_generator.think_end
     shown = ids
     if isinstance(think_end, int) and think_end in ids:

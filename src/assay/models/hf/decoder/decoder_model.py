@@ -1,9 +1,9 @@
 """Causal language models of `hf`: any decoder that transformers loads, from a folder or the Hub.
 
-In: lm-eval's model arguments. Out: a `Model` that also satisfies `ExposesTokens`, `RendersPrompts`,
-`ProvidesModelFacts`, `ReportsWorkload`, `ReportsNotices`, `ReportsExecution` and `Trainable`. Opening a model only
-checks that its folder exists; the small files are read for its fingerprint, and weights are loaded on the first
-request.
+In: lm-eval's model arguments. Out: a `Model` that also satisfies `ExposesTokens`, `ScoresTokens`, `ContinuesTokens`,
+`ProvidesCodec`, `RendersPrompts`, `ProvidesModelFacts`, `ReportsWorkload`, `ReportsNotices`, `ReportsExecution` and
+`Trainable`. Opening a model only checks that its folder exists; the small files are read for its fingerprint, and
+weights are loaded on the first request.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
-from assay.core.protocols import Capabilities, Progress, Workload
+from assay.core.protocols import Capabilities, Progress, TokenPrompt, TokenRow, TokenScores, Workload
 from assay.core.requests import Request
-from assay.core.responses import Failure, Output
+from assay.core.responses import Failure, Output, Text
 from assay.core.specs import ModelSettings
 from assay.models.download import hub
 from assay.models.engine.backend_choice import EngineChoice, choose_engine, may_share_prefixes, padding_noise
@@ -23,6 +23,7 @@ from assay.models.engine.cost_forecast import forecast
 from assay.models.engine.engine import Engine
 from assay.models.engine.flops import Meter, flop_rates
 from assay.models.engine.memory import free_bytes, memory_budget
+from assay.models.engine.token_scoring import TopTokens
 from assay.models.hf.decoder.bos_check import missing_bos
 from assay.models.hf.transformers_model import LanguageModel
 from assay.models.inference.batching import BatchLimit, read_batch_size
@@ -38,6 +39,7 @@ from assay.models.loading.network import (
 from assay.models.loading.tokenizer import make_encoder
 from assay.models.runtime import release_memory
 from assay.models.tokens.encoding import Encoder
+from assay.models.tokens.tokenization import EncodedPrompt, EncodedText, Refused, empty_generation
 from assay.models.training.lm_recipes import TextRecipe, text_recipe
 from assay.models.training.recipes import RecipeMaker
 
@@ -109,10 +111,54 @@ class CausalModel(LanguageModel):
         engine = self._loaded()
         yield from job.collect(engine.score(engine.begin(job, self._listener)))
         if job.prompts:
-            text_generator = TextGenerator(
-                engine.network, self._encoder.rules.tokenizer, self.arguments.think_end_token
-            )
-            yield from engine.generate(job.prompts, text_generator)
+            yield from engine.generate(job.prompts, self._text_generator(engine))
+
+    def score_tokens(self, rows: Sequence[TokenRow]) -> Iterator[tuple[int, TokenScores | Failure]]:
+        """Scores token ids one by one; needs no tokenizer."""
+        texts: list[EncodedText] = []
+        for index, row in enumerate(rows):
+            # A token after the last is predicted where some id is scored; which one does not matter.
+            ids, scored = ((*row.ids, 0), row.scored + 1) if row.follows else (row.ids, row.scored)
+            text = EncodedText(index, ids, scored)
+            if len(text.inputs) > self._encoder.rules.max_length:
+                yield index, self._too_long(len(text.inputs))
+            elif scored:
+                texts.append(text)
+            else:
+                yield index, TokenScores((), (), (), ())
+        if texts:
+            engine = self._loaded()
+            asked = [rows[text.index] for text in texts]
+            vocabulary = int(engine.network.module.config.get_text_config().vocab_size)
+            wanted = TopTokens(min(max(row.top for row in asked), vocabulary), any(row.ranked for row in asked))
+            for index, scores in engine.score_tokens(texts, wanted):
+                yield index, scores if isinstance(scores, Failure) else _requested(rows[index], scores)
+
+    def continue_tokens(
+        self, prompts: Sequence[TokenPrompt], on_tokens: Callable[[int, Sequence[int]], None]
+    ) -> Iterator[tuple[int, Text | Failure]]:
+        """Continues prompts of token ids, which are truncated on the left like those of texts."""
+        encoded: list[EncodedPrompt] = []
+        for index, prompt in enumerate(prompts):
+            most = prompt.request.max_tokens
+            limit = self._encoder.max_new_tokens if most is None else most
+            found = self._encoder.fit(EncodedPrompt(index, prompt.ids, prompt.request, limit))
+            if isinstance(found, Refused):
+                yield index, found.failure
+            elif not found.max_tokens:
+                yield index, empty_generation(found)
+            else:
+                encoded.append(found)
+        if encoded:
+            engine = self._loaded()
+            yield from engine.generate(encoded, replace(self._text_generator(engine), on_tokens=on_tokens))
+
+    def _text_generator(self, engine: Engine) -> TextGenerator:
+        return TextGenerator(engine.network, self._encoder.rules.tokenizer, self.arguments.think_end_token)
+
+    def _too_long(self, count: int) -> Failure:
+        message = f"{count} tokens to read, but the model takes {self._encoder.rules.max_length}"
+        return Failure("too_long", message, retryable=False)
 
     def _loaded(self) -> Engine:
         """The engine, loaded and probed on first use."""
@@ -192,3 +238,13 @@ class CausalModel(LanguageModel):
         if self._engine is not None:
             self._engine.close()
             self._engine = None
+
+
+def _requested(row: TokenRow, scores: TokenScores) -> TokenScores:
+    """The part of a row's scores that it asks for."""
+    return TokenScores(
+        scores.logprobs[: row.scored],
+        scores.ranks[: row.scored] if row.ranked else (),
+        [ids[: row.top] for ids in scores.top_ids],
+        [logprobs[: row.top] for logprobs in scores.top_logprobs],
+    )
