@@ -178,6 +178,16 @@ def test_a_reference_estimates_the_rest(tmp_path: Path) -> None:
     assert result.summary()["tasks"]["toy_generation"]["spared"]["differences"][0]["metric"] == "exact_match"
 
 
+def test_of_many_sampled_tasks_the_largest_samples_are_shown(tmp_path: Path) -> None:
+    tasks = [toy_generation_task(60, name=f"part_{number}") for number in range(14)]
+    result = evaluate(knows(), tasks, store=":memory:", bootstrap_iters=0, sample=6)
+    lines = list(subsample_lines(result.tasks))
+    assert len(lines) == 13
+    assert lines[-1] == "Estimates for all documents of 2 more tasks: in the result files (--output_path)"
+    (notice,) = [text for text in result.notices if "random sample" in text]
+    assert notice.endswith("part_11 6 of 60, and 2 more tasks 12 of 120")
+
+
 def test_a_reference_on_part_of_the_documents_is_refused_before_the_first_request(tmp_path: Path) -> None:
     run(knows(name="reference"), 60, tmp_path / "s.db", limit=50)
     model = knows()

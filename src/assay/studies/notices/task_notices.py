@@ -28,6 +28,8 @@ from assay.tasks.styles import OWN, find_style, is_style
 LIMITED = "evaluated only part of the documents (not a random sample): "
 # With fewer documents, the same index may be right, or the same class predicted, everywhere by chance.
 _FEW_DOCUMENTS = 10
+# Sampled tasks that are named.
+_MOST_SAMPLED = 12
 # Means of documents, whose error clusters change.
 _MEAN_METHODS = ("wilson", "wilson-t", "t")
 # With some hundred clusters, smaller ratios occur by chance.
@@ -330,9 +332,8 @@ def part_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
     if shared:
         notices.append(f"evaluated only documents that run {spec.subsampling.until_decided} has: {_named(shared)}")
     for seed in dict.fromkeys(_seed_of(result, spec) for result in drawn):
-        bases = dict.fromkeys(result.card.base for result in drawn if _seed_of(result, spec) == seed)
-        counts = ", ".join(f"{base} {_document_counts(results, base)}" for base in bases)
-        notices.append(f"evaluated a random sample of the documents ({seed}): {counts}")
+        own = [result for result in drawn if _seed_of(result, spec) == seed]
+        notices.append(f"evaluated a random sample of the documents ({seed}): {_sample_counts(own, results)}")
     return notices + _stop_notices(results, spec)
 
 
@@ -342,6 +343,19 @@ def _seed_of(result: TaskResult, spec: RunSpec) -> str:
     if isinstance(stated, Mapping):
         return f"Python's Random({stated['python_seed']})"
     return f"seed {spec.subsampling.seed}"
+
+
+def _sample_counts(drawn: Sequence[TaskResult], results: Sequence[TaskResult]) -> str:
+    """The documents of each task; of many tasks, such as subjects of a benchmark, the smaller samples together."""
+    largest_first = sorted(drawn, key=lambda result: -result.denominators.total)
+    bases = list(dict.fromkeys(result.card.base for result in largest_first))
+    named, others = bases[:_MOST_SAMPLED], bases[_MOST_SAMPLED:]
+    counts = [f"{base} {_document_counts(results, base)}" for base in named]
+    if others:
+        rest = {result.card.base: result.denominators for result in largest_first if result.card.base in others}
+        total, available = (sum(getattr(own, name) for own in rest.values()) for name in ("total", "available"))
+        counts.append(f"and {plural(len(others), 'more task')} {total:,} of {available:,}")
+    return ", ".join(counts)
 
 
 def _document_counts(results: Sequence[TaskResult], base: str) -> str:

@@ -11,12 +11,19 @@ from assay.report.safe_names import printable
 from assay.report.tables import format_number
 from assay.studies.sampling.subsample_values import UNTIL_SE, AdditionalEstimate, EarlyStop, SubsampleResult
 
+# Tasks with estimates for all documents that are shown; of a suite of many, those with the most documents.
+_MOST_TASKS = 12
+
 
 def subsample_lines(tasks: Sequence[TaskResult]) -> Iterator[str]:
-    """The sentences of every subsampled task."""
-    for task in tasks:
+    """The sentences of subsampled tasks; of many, those on the largest samples."""
+    found = [task for task in tasks if task.subsample is not None]
+    largest = sorted(found, key=lambda task: -task.denominators.total)[:_MOST_TASKS]
+    for task in largest if len(found) > _MOST_TASKS else found:
         if task.subsample is not None:
             yield from map(printable, _lines(task, task.subsample))
+    if len(found) > _MOST_TASKS:
+        yield f"Estimates for all documents of {plural(len(found) - _MOST_TASKS, 'more task')}: in the result files (--output_path)"
 
 
 def _lines(task: TaskResult, subsample: SubsampleResult) -> Iterator[str]:
