@@ -23,7 +23,8 @@ def subsample_lines(tasks: Sequence[TaskResult]) -> Iterator[str]:
         if task.subsample is not None:
             yield from map(printable, _lines(task, task.subsample))
     if len(found) > _MOST_TASKS:
-        yield f"Estimates for all documents of {plural(len(found) - _MOST_TASKS, 'more task')}: in the result files (--output_path)"
+        more = plural(len(found) - _MOST_TASKS, "more task")
+        yield f"Estimates for all documents of {more}: in the result files (--output_path)"
 
 
 def _lines(task: TaskResult, subsample: SubsampleResult) -> Iterator[str]:
