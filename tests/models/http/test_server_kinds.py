@@ -113,7 +113,7 @@ def test_tgi_without_log_probabilities_of_prompts_says_how_to_start_it(opened: O
 
     with tgi(spoil=spoil) as server:
         model = opened(server, "tgi", tokenizer=str(bytes_folder))
-        assert "--enable-prefill-logprobs" in model.capabilities.refusal
+        assert "enable-prefill-logprobs" in model.capabilities.refusal
 
 
 def test_tgi_with_another_tokenizer_is_refused(opened: Open, bytes_folder: Path) -> None:

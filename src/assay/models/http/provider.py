@@ -41,7 +41,7 @@ class Provider:
     headers: Mapping[str, str] = field(default_factory=dict)
     lists_all_models: bool = True
 
-    def __call__(self, args: Mapping[str, Any], settings: ModelSettings) -> HttpModel:
+    def __call__(self, args: Mapping[str, Any], settings: ModelSettings | None = None) -> HttpModel:
         """Opens a model; sends nothing yet.
 
         Args:
