@@ -9,7 +9,7 @@ bottom:
     server_probe | probed_forms         proves log-likelihoods before they are used; tries every form for `assay probe`
     chat_choices          letters of multiple choice by the first tokens of a chat answer
     server_facts          what a server says of itself: kind, models, limits
-    local_tokenizer | server_tokenizer  text to token ids, from a folder's tokenizer.json or by the server
+    find_tokenizer        text to token ids, from a folder's tokenizer.json (`local_tokenizer`) or by `server_tokenizer`
     dialects              one file per form of request: its body, the reading of its answer, its limits
     provider              a provider as a value: its dialect, address and headers
     connection            the client in its thread, for synchronous code
