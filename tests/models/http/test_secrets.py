@@ -123,3 +123,17 @@ def test_a_key_that_gemini_does_not_know_ends_the_run(opened: Open) -> None:
         with pytest.raises(ModelError, match="GEMINI_API_KEY"):
             list(opened(server, "gemini").respond([Generation("Q", max_tokens=2)]))
         assert len(server.seen) == 1
+
+
+def test_a_key_in_the_refusal_of_a_parameter_is_in_no_report(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+
+    async def fault(request: Any, body: Json, number: int) -> Any:
+        error = {"error": {"message": f"temperature is not supported with {CANARY}"}}
+        return await answer(400, error)(request) if "temperature" in body else None
+
+    with FaultServer(fault=fault) as server:
+        model = opened(server, "openai-chat")
+        assert len(list(model.respond([Generation("Q", max_tokens=2)]))) == 1
+        report = model.description()["refused_parameters"]
+    assert "not supported with ***" in report["temperature"] and CANARY not in repr(report)

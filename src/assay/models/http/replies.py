@@ -54,10 +54,11 @@ _QUOTA = re.compile(
     r"|daily (?:quota|limit)|payment required|hard[_ ]limit",
     re.IGNORECASE,
 )
-# A prompt that is too long, as vLLM, llama.cpp, SGLang and providers word it.
+# A prompt that is too long, as vLLM, llama.cpp, SGLang, TGI and providers word it.
 _TOO_LONG = re.compile(
     r"exceed_context_size|context[_ ]length|maximum context|context (?:size|window)|prompt is too long|max_model_len"
-    r"|too many tokens|longer than the maximum|exceeds the (?:available|model's)",
+    r"|too many tokens|longer than the maximum|exceeds the (?:available|model's|maximum number of tokens)"
+    r"|inputs`? (?:tokens|must have less than)|too long for requested",
     re.IGNORECASE,
 )
 # A key that is wrong, where a provider answers 400 (Gemini).
