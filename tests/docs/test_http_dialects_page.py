@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from assay.core.protocols import Model
+from assay.core.registry import Registry
 from assay.core.requests import Generation, Message
 from assay.core.responses import Failure, Text
+from assay.core.specs import ModelSettings
 from assay.testing.contracts import answers
 from tests.models.http.fault_server import FaultServer, Json
 from tests.models.http.faults import answer
@@ -71,3 +74,24 @@ def test_a_field_that_its_model_refuses_is_learnt(provider: Any, server: FaultSe
 def test_its_address_and_key_are_named(provider: Any) -> None:
     wanted = provider({"model": "m"}).arguments
     assert (wanted.base_url, wanted.api_key_env) == ("https://api.acme.example/v1", "ACME_API_KEY")
+
+
+def test_it_is_a_plugin_by_the_entry_point_of_the_page(
+    server: FaultServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (entry,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    name, target = re.findall(r'^(\w+) = "(.*)"$', entry, re.MULTILINE)[0]
+    package, module = target.partition(":")[0].split(".")
+    (tmp_path / package).mkdir()
+    (tmp_path / package / f"{module}.py").write_text(CODE)
+    about = tmp_path / "acme_tools-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-tools\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[assay.models]\n{name} = {target}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry = Registry("model", {}, "assay.models")
+    model = registry.create("acme-tools/acme", Model, {"model": "m", "base_url": server.url}, ModelSettings())
+    (found,) = answers(model, [Generation("ab", max_tokens=5)])
+    model.close()
+    assert not isinstance(found, Failure) and found.text == "ba"  # type: ignore[union-attr]
+    assert "--model acme-tools/acme" in PAGE
