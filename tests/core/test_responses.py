@@ -17,7 +17,7 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 # A high surrogate before a low one is excluded: JSON reads the two as one character.
 TEXTS = st.text(st.characters(codec=None)).filter(lambda text: not re.search("[\ud800-\udbff][\udc00-\udfff]", text))
 LOGPROBS = st.builds(Logprob, FLOATS, COUNT, st.booleans(), COUNT, COUNT, NOTES, st.none() | COUNT)
-WRITTEN = st.builds(Text, TEXTS, st.sampled_from(["stop", "eos", "length"]), COUNT, COUNT, COUNT, NOTES)
+WRITTEN = st.builds(Text, TEXTS, st.sampled_from(["stop", "eos", "length"]), COUNT, COUNT, COUNT, NOTES, TEXTS)
 
 SCORES = st.builds(LabelScores, st.lists(FLOATS, max_size=5).map(tuple), COUNT, COUNT, NOTES)
 
@@ -43,6 +43,12 @@ def test_a_plain_log_probability_carries_no_json() -> None:
 
 def test_an_empty_text_is_a_text() -> None:
     assert unflatten(flatten(Text("", "length"))) == Text("", "length")
+
+
+def test_a_text_without_reasoning_is_stored_as_before_there_was_any() -> None:
+    stored = (None, None, 1, 2, 0, '{"text": "4", "finish": "stop"}')
+    assert flatten(Text("4", "stop", 1, 2)) == stored
+    assert unflatten(stored) == Text("4", "stop", 1, 2)
 
 
 def test_numbers_of_sqlite_become_truth_values() -> None:

@@ -49,7 +49,7 @@ def test_lists_show_every_model_with_a_description() -> None:
 
 
 def test_the_names_of_lm_eval_lead_to_models() -> None:
-    assert set(ALIASES.values()) == {"hf", "openai", "openai-chat"}
+    assert set(ALIASES.values()) == {"hf", "openai", "openai-chat", "anthropic", "sglang", "llamacpp"}
     assert not set(ALIASES) & set(model_names())
 
 

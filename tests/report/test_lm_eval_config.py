@@ -14,6 +14,7 @@ from assay.api import evaluate
 from assay.api_records import rescore
 from assay.core.protocols import ModelFacts
 from assay.core.requests import Prompt
+from assay.core.responses import Text
 from assay.core.results import RunResult
 from assay.core.specs import TaskCard
 from assay.report.lm_eval_config import in_lm_evals_order, task_config
@@ -67,6 +68,15 @@ def test_a_sample_of_a_conversation_has_the_text_that_its_model_reads(chat: RunR
     assert row["arguments"]["gen_args_0"]["arg_0"] == "<user>1 + 1 ="
     assert row["prompt_hash"] == hashlib.sha256(b"<user>1 + 1 =").hexdigest()
     assert row["assay"]["messages"] == [[{"role": "user", "content": "1 + 1 ="}]]
+
+
+def test_a_sample_has_the_reasoning_apart_from_the_answer(task: str, tmp_path: Path) -> None:
+    model = ScriptedModel(lambda request: Text("2", "stop", reasoning="1 + 1 is 2"), kinds=["generation"])
+    result = evaluate(model, [task], bootstrap_iters=0, store=tmp_path / "store.db")
+    (row,) = rows(rescore(result.run_id, store=tmp_path / "store.db"))
+    assert (row["resps"], row["filtered_resps"], row["assay"]["reasoning"]) == ([["2"]], ["2"], [["1 + 1 is 2"]])
+    (plain,) = rows(evaluate(ScriptedModel(lambda request: "2"), [task], bootstrap_iters=0, store=tmp_path / "s.db"))
+    assert "reasoning" not in plain.get("assay", {})
 
 
 def test_a_run_scored_again_without_its_model_has_the_messages(chat: RunResult, task: str, tmp_path: Path) -> None:

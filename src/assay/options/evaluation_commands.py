@@ -323,7 +323,7 @@ def _probe() -> Command:
         "format": format_option("text", "json"),
     }
     about = (
-        "Asks the server behind a model what it can do, with about twenty short requests: which forms of "
+        "Asks the server behind a model what it can do, with about thirty short requests: which forms of "
         "log-likelihoods, generation and multiple choice work, and why the others do not. Nothing is stored."
     )
     return Command(about, own)

@@ -85,3 +85,16 @@ def test_a_server_that_cannot_be_reached_and_other_models_are_errors(capsys: Any
     assert "Start the server" in capsys.readouterr().err
     assert main(["probe", "--model", "dummy"]) == 2
     assert "is not behind HTTP" in capsys.readouterr().err
+
+
+def test_a_server_that_hangs_is_an_error_after_its_first_silence(capsys: Any) -> None:
+    from tests.models.http.faults import hang
+
+    async def fault(request: Any, body: Any, number: int) -> Any:
+        return await hang(request)
+
+    with FaultServer(fault=fault, routes={"/v1/models": dict}) as server:
+        text = f"model=m,base_url={server.url},timeout=0.2,max_retries=0"
+        assert main(["probe", "--model", "openai", "--model_args", text]) == 2
+        assert len(server.seen) == 1
+    assert "no complete answer within 0.2 seconds" in capsys.readouterr().err

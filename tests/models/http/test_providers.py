@@ -231,6 +231,7 @@ def test_an_answer_of_gemini() -> None:
         ({"candidates": [{"finishReason": "RECITATION"}]}, "content_filter"),
         (parts({"text": "a"}, reason="PROHIBITED_CONTENT"), "content_filter"),
         (parts(reason="MALFORMED_FUNCTION_CALL"), "tool_call"),
+        (parts({"text": "a"}, reason="UNEXPECTED_TOOL_CALL"), "tool_call"),
         (parts(reason="MAX_TOKENS", thoughtsTokenCount=9), "truncated_thinking"),
         (parts({"text": "hm", "thought": True}, reason="MAX_TOKENS"), "truncated_thinking"),
     ],
@@ -247,6 +248,7 @@ def test_answers_of_gemini_that_are_none(data: Json, kind: str) -> None:
         ({"candidates": [{}, {}]}, "malformed"),
         (parts("4"), "malformed"),  # type: ignore[arg-type]
         (parts(reason="OTHER"), "aborted"),
+        (parts({"text": "a"}, reason="MALFORMED_RESPONSE"), "aborted"),
         (parts(reason="MAX_TOKENS"), "no_content"),
         ({"candidates": [{"content": {"role": "model"}, "finishReason": "MAX_TOKENS"}]}, "no_content"),
     ],

@@ -113,7 +113,7 @@ def test_tgi_without_log_probabilities_of_prompts_says_how_to_start_it(opened: O
 
     with tgi(spoil=spoil) as server:
         model = opened(server, "tgi", tokenizer=str(bytes_folder))
-        assert "--enable-prefill-logprobs" in model.capabilities.refusal
+        assert "enable-prefill-logprobs" in model.capabilities.refusal
 
 
 def test_tgi_with_another_tokenizer_is_refused(opened: Open, bytes_folder: Path) -> None:
@@ -280,5 +280,23 @@ def test_without_a_template_conversations_are_refused_by_name(opened: Open, byte
         model = opened(server, tokenizer=str(bytes_folder))
         assert not model.capabilities.has_chat
         (found,) = answers(model, [Loglikelihood((USER,), " 4")])
-    assert isinstance(found, Failure) and "no chat template" in found.message
+    assert isinstance(found, Failure) and "tokenizer=FOLDER" in found.message
     assert server.seen[0]["model"] == MODEL
+
+
+@pytest.mark.parametrize("setting", [{"thinking": "off"}, {"reasoning_effort": "low"}])
+def test_settings_of_reasoning_without_effect_are_errors(opened: Open, setting: Json) -> None:
+    with FaultServer() as server, pytest.raises(ModelError, match="has no effect"):
+        assert opened(server, **setting).capabilities
+
+
+def test_reasoning_of_a_local_template(opened: Open, bytes_folder: Path, tmp_path: Path) -> None:
+    where = Path(shutil.copytree(bytes_folder, tmp_path / "tokenizer"))
+    (where / "chat_template.jinja").write_text("{{ messages[0].content }}{% if enable_thinking %} think{% endif %}:")
+    with FaultServer() as server:
+        answers(opened(server, tokenizer=str(where), thinking="auto"), [Generation((USER,), max_tokens=1)])
+        answers(opened(server, tokenizer=str(where), thinking="off"), [Generation((USER,), max_tokens=1)])
+        texts = [text_of(body["prompt"]) for body in server.seen if text_of(body["prompt"]).startswith("<s>2")]
+        assert texts == ["<s>2 + 2? think:", "<s>2 + 2?:"]
+        with pytest.raises(ModelError, match="is a number of tokens"):
+            assert opened(server, tokenizer=str(where), thinking=50).capabilities

@@ -18,14 +18,14 @@ from assay.core.protocols import Capabilities
 from assay.core.requests import REQUEST_KINDS, Generation, Message, Request
 from assay.core.responses import Failure, Logprob, Text
 from assay.core.server_report import GENERATION, LOGLIKELIHOODS, ProbedForm, ServerReport
-from assay.models.download import hub
 from assay.models.http.dialects.chat_completions import Chat
 from assay.models.http.dialects.completions import Completions
-from assay.models.http.dialects.kinds import KINDS, LLAMACPP, OPENAI, TGI, VLLM, ServerKind, chat_of_kind
+from assay.models.http.dialects.kinds import KINDS, OPENAI, TGI, ServerKind, chat_of_kind
 from assay.models.http.dialects.tgi import Tgi
 from assay.models.http.dialects.vllm import Vllm
 from assay.models.http.exchange import Dialect, Exchange, GenerationCall, TokenScore
-from assay.models.http.http_arguments import AUTO, LOCAL, NONE, REMOTE
+from assay.models.http.find_tokenizer import AnyTokenizer, find_tokenizer, tokenizer_faults
+from assay.models.http.http_arguments import AUTO
 from assay.models.http.http_model import Answer, HttpModel
 from assay.models.http.joint_scoring import JointScoring
 from assay.models.http.local_tokenizer import LocalTokenizer
@@ -37,16 +37,12 @@ from assay.models.http.probed_forms import (
     likelihood_forms,
 )
 from assay.models.http.provider import Provider
-from assay.models.http.replies import Rejection
 from assay.models.http.server_probe import TEXT, Probe
-from assay.models.http.server_tokenizer import ServerTokenizer
 from assay.models.loading.hf_arguments import CausalArguments
 from assay.models.loading.tokenizer import token_rules
 from assay.models.tokens.chat import ChatRenderer
 from assay.models.tokens.encoding import Encoder
 from assay.models.tokens.tokenization import EncodedText, encode_texts
-
-AnyTokenizer = LocalTokenizer | ServerTokenizer
 
 # lm-eval's default for servers that do not state their limit.
 _USUAL_LENGTH = 2048
@@ -54,6 +50,11 @@ _USUAL_LENGTH = 2048
 _RESERVED = 2
 _PROBE_RETRIES = 2
 _WORKS = "what works: vLLM, SGLang, llama.cpp, or a server with echo and logprobs, see docs/http-models.md"
+_NO_TEMPLATE = Failure(
+    "unsupported",
+    "log-likelihoods of conversations need the model's chat template here: set tokenizer=FOLDER in --model_args",
+    retryable=False,
+)
 # Arguments of chat models alone.
 _OF_CHAT = ("choices", "constrain")
 
@@ -113,6 +114,7 @@ class CompletionsModel(HttpModel):
 
     @cached_property
     def capabilities(self) -> Capabilities:
+        self._check_thinking()
         scoring = self._scoring
         kinds = frozenset(REQUEST_KINDS) if scoring.dialect is not None else frozenset({Generation.kind})
         refusal = ""
@@ -161,7 +163,7 @@ class CompletionsModel(HttpModel):
             forms = [ProbedForm(LOGLIKELIHOODS, "of given texts", self._scoring.reasons)]
         else:
             forms, scores = likelihood_forms(connection, self._all_dialects, self._probe(encoder))
-            faults = self._faults_of_tokenizer(encoder)
+            faults = self._faults_of_tokenizer
             forms = [replace(form, reasons=(*faults, *form.reasons)) for form in forms]
             difference = largest_difference(scores)
             if difference is not None:
@@ -189,6 +191,18 @@ class CompletionsModel(HttpModel):
         found = "adds nothing to texts" if added == 0 else f"adds {added} token to texts (BOS)"
         return f"{place}; the server {found if added in (0, 1) else f'counts {added:+} tokens of texts'}"
 
+    def _check_thinking(self) -> None:
+        """Raises for settings of reasoning that would have no effect."""
+        given = list(self._thinking_settings())
+        if not given or (self._chat is not None and not self._template):
+            return
+        found = "has no effect: conversations are neither rendered here nor sent to a chat endpoint"
+        if self._template:
+            if (self.arguments.thinking or 0) <= 0:
+                return
+            found = "is a number of tokens, which needs the server's chat endpoint; conversations are rendered here"
+        raise ModelError(Fault(f"model_args.{given[0]}", found, next="Use: --model openai-chat"))
+
     def _score(self, places: Sequence[int], requests: Sequence[Request]) -> Iterator[Answer]:
         """Answers to log-likelihood requests; `places` are their indices in the run's list."""
         encoder, dialect = self._encoder, self._scoring.dialect
@@ -197,6 +211,11 @@ class CompletionsModel(HttpModel):
             failure = Failure("unsupported", f"log-likelihoods are refused: {reason}", retryable=False)
             yield from ((place, failure) for place in places)
             return
+        if not self._template:
+            bare = [is_conversation(getattr(entry, "prompt", "")) for entry in requests]
+            yield from ((place, _NO_TEMPLATE) for place, is_bare in zip(places, bare, strict=True) if is_bare)
+            places = [place for place, is_bare in zip(places, bare, strict=True) if not is_bare]
+            requests = [entry for entry, is_bare in zip(requests, bare, strict=True) if not is_bare]
         job = encoder.encode(requests)
         yield from ((places[index], answer) for index, answer in job.answered)
         texts = [text for group in job.groups(shares_prefixes=False) for text in group]
@@ -277,25 +296,7 @@ class CompletionsModel(HttpModel):
 
     @cached_property
     def _tokenizer(self) -> AnyTokenizer | None:
-        """The tokenizer of the folder that the user names, else the server's if it has one."""
-        wanted = self.arguments
-        backend = wanted.tokenizer_backend
-        if backend == AUTO and wanted.tokenizer is not None:
-            backend = LOCAL
-        if backend == LOCAL:
-            return LocalTokenizer(_tokenizer_folder(wanted.tokenizer))
-        if backend == NONE:
-            return None
-        facts = self.facts_of_server
-        is_llamacpp = facts.kind == LLAMACPP
-        body = {"content": TEXT} if is_llamacpp else {"model": wanted.model, "prompt": TEXT}
-        found = self._connection.look("/tokenize", body)
-        if isinstance(found, Rejection):
-            if backend == REMOTE:
-                advice = "Set tokenizer=FOLDER with the model's tokenizer.json instead"
-                raise ModelError(Fault("model_args.tokenizer_backend", f"/tokenize {found.message}", next=advice))
-            return None
-        return ServerTokenizer(self._connection.ask_all, wanted.model, is_llamacpp, facts.special or {})
+        return find_tokenizer(self._connection, self.arguments, self.facts_of_server)
 
     @cached_property
     def _encoder(self) -> Encoder | None:
@@ -308,9 +309,14 @@ class CompletionsModel(HttpModel):
             self._scored_length,
             CausalArguments(wanted.model, add_bos_token=wanted.add_bos_token, prefix_token_id=wanted.prefix_token_id),
         )
-        budget = self.arguments.thinking
-        options = {} if budget is None else {"enable_thinking": budget != 0}
-        return Encoder(rules, ChatRenderer(tokenizer, options), wanted.max_gen_toks)
+        return Encoder(rules, ChatRenderer(tokenizer, self._template_options), wanted.max_gen_toks)
+
+    @property
+    def _template_options(self) -> dict[str, Any]:
+        """The settings of reasoning as variables of a chat template that is rendered here."""
+        budget, effort = self.arguments.thinking, self.arguments.reasoning_effort
+        switch = {} if budget is None else {"enable_thinking": budget != 0}
+        return switch | ({} if effort is None else {"reasoning_effort": effort})
 
     @property
     def _template(self) -> str:
@@ -365,7 +371,7 @@ class CompletionsModel(HttpModel):
         if encoder is None:
             return Scoring(None, ("there is no tokenizer: set tokenizer=FOLDER with the model's tokenizer.json",))
         probe = self._probe(encoder)
-        against: list[str] = self._faults_of_tokenizer(encoder)
+        against: list[str] = self._faults_of_tokenizer
         for dialect in [] if against else self._dialects:
             found = probe.reasons_against(dialect)
             if not found:
@@ -383,15 +389,9 @@ class CompletionsModel(HttpModel):
             tolerance=self.arguments.probe_tolerance,
         )
 
-    def _faults_of_tokenizer(self, encoder: Encoder) -> list[str]:
-        """Whether a local tokenizer is another one than the server's, if the server tells."""
-        tokenizer, facts = self._tokenizer, self.facts_of_server
-        if not isinstance(tokenizer, LocalTokenizer) or facts.kind not in (VLLM, LLAMACPP):
-            return []
-        theirs = ServerTokenizer(self._connection.ask_all, self.arguments.model, facts.kind == LLAMACPP, {"": ""})
-        own = encode_texts(encoder.rules, [TEXT], special=False)[TEXT]
-        (found,) = theirs([TEXT], add_special_tokens=False)["input_ids"]
-        return [] if own == found else ["the tokenizer of the folder is not that of the server"]
+    @property
+    def _faults_of_tokenizer(self) -> list[str]:
+        return tokenizer_faults(self._connection, self._tokenizer, self.arguments.model, self.facts_of_server)
 
     def _only_id(self, text: str) -> int | None:
         """The id of a token's text; None unless it is the text of exactly one token."""
@@ -405,14 +405,6 @@ class CompletionsModel(HttpModel):
 def is_conversation(prompt: Any) -> bool:
     """Whether a prompt is a list of messages."""
     return isinstance(prompt, tuple) and bool(prompt) and isinstance(prompt[0], Message)
-
-
-def _tokenizer_folder(name: str | None) -> Any:
-    if name is None:
-        found = "tokenizer_backend=huggingface needs a tokenizer"
-        raise ModelError(Fault("model_args", found, next="Add: tokenizer=FOLDER"))
-    folder = hub.local_folder(name)
-    return hub.fetch(name, None, [], []).folder if folder is None else folder
 
 
 def _logprob(text: EncodedText, found: list[TokenScore] | Failure) -> Logprob | Failure:

@@ -7,6 +7,7 @@ is tried on a connection of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from assay.core.errors import ModelError
@@ -70,19 +71,16 @@ def likelihood_forms(
             scores[dialect.name] = probe.scores(dialect)
         return reasons
 
-    forms = [
-        _tried(connection, LOGLIKELIHOODS, FORMS[dialect.name], lambda dialect=dialect: attempt(dialect))
-        for dialect in dialects
-    ]
-    return forms, scores
+    tried = [_tried(connection, LOGLIKELIHOODS, FORMS[dialect.name], partial(attempt, dialect)) for dialect in dialects]
+    return tried, scores
 
 
 def largest_difference(scores: dict[str, list[TokenScore]]) -> float | None:
     """The largest difference between forms in the log-probability of the same token; None with fewer than two."""
     if len(scores) < 2:
         return None
-    columns = zip(*scores.values(), strict=True)
-    return max(max(one.logprob for one in column) - min(one.logprob for one in column) for column in columns)
+    columns: list[list[float]] = [[score.logprob for score in column] for column in zip(*scores.values(), strict=True)]
+    return max(max(column) - min(column) for column in columns)
 
 
 def counted_tokens(connection: Connection, writer: Writer) -> int | None:

@@ -38,10 +38,10 @@ class Provider:
     base_url: str | None = None
     key_variable: str = "OPENAI_API_KEY"
     key_header: KeyHeader = BEARER
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
     lists_all_models: bool = True
 
-    def __call__(self, args: Mapping[str, Any], settings: ModelSettings) -> HttpModel:
+    def __call__(self, args: Mapping[str, Any], settings: ModelSettings | None = None) -> HttpModel:
         """Opens a model; sends nothing yet.
 
         Args:

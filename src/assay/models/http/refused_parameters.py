@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from assay.core.responses import Failure, Text
+from assay.core.secrets import redacted_text
 from assay.models.http.exchange import Exchange, OptionalField
 from assay.models.http.replies import Rejection
 
@@ -57,7 +58,7 @@ class RefusedParameters:
             return False
         named = [entry for entry in sent.optional if _has(sent.body, entry) and _is_named(entry, found.message)]
         for entry in named[:1]:
-            self.refused.setdefault(entry.path, found.message)
+            self.refused.setdefault(entry.path, redacted_text(found.message))
         return bool(named)
 
 

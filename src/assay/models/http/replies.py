@@ -54,17 +54,23 @@ _QUOTA = re.compile(
     r"|daily (?:quota|limit)|payment required|hard[_ ]limit",
     re.IGNORECASE,
 )
-# A prompt that is too long, as vLLM, llama.cpp, SGLang and providers word it.
+# A prompt that is too long, as vLLM, llama.cpp, SGLang, TGI and providers word it.
 _TOO_LONG = re.compile(
     r"exceed_context_size|context[_ ]length|maximum context|context (?:size|window)|prompt is too long|max_model_len"
-    r"|too many tokens|longer than the maximum|exceeds the (?:available|model's)",
+    r"|too many tokens|longer than the maximum|exceeds the (?:available|model's|maximum number of tokens)"
+    r"|inputs`? (?:tokens|must have less than)|too long for requested",
     re.IGNORECASE,
 )
+# A key that is wrong, where a provider answers 400 (Gemini).
+_BAD_KEY = re.compile(r"api[ _]key (?:not valid|not found|expired|invalid)|API_KEY_INVALID", re.IGNORECASE)
 _LIMITED = re.compile(r"rate[_ ]?limit|too many requests|overloaded", re.IGNORECASE)
 # Statuses that may differ next time.
 _TEMPORARY = frozenset({408, 409, 425, 500, 502, 504, 520, 521, 522, 523, 524})
 _BUSY = frozenset({429, 503, 529})
-_KEY_ADVICE = "Set the key: the environment variable OPENAI_API_KEY, or api_key_file=PATH in --model_args"
+_KEY_ADVICE = (
+    "Set the key: its environment variable (OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY, or api_key_env=NAME), "
+    "or api_key_file=PATH in --model_args"
+)
 
 
 def read_reply(status: int, headers: Mapping[str, str], body: bytes, now: float) -> dict[str, Any] | Rejection:
@@ -120,7 +126,7 @@ def _number(text: str | None) -> float | None:
 
 def _rejected(status: int, said: str, wait: float | None) -> Rejection:
     message = f"answered {status}: {said}"
-    if status in (401, 403):
+    if status in (401, 403) or (status == 400 and _BAD_KEY.search(said)):
         return Rejection("unauthorized", message, Action.STOP, advice=_KEY_ADVICE)
     if status == 402 or (status in (429, 400) and _QUOTA.search(said)):
         return Rejection("quota", message, Action.STOP, advice="Raise the quota and run the command again")

@@ -14,7 +14,7 @@ from assay.models.http.connection import Connection
 from assay.models.http.replies import Rejection
 
 _MOST_LISTED = 10
-_UNUSABLE = ("unreachable", "unauthorized", "tls", "address", "redirect")
+_UNUSABLE = ("unreachable", "unauthorized", "tls", "address", "redirect", "timeout", "disconnected")
 # The names that servers give themselves as owners of their models.
 _OWNERS = {"vllm": "vllm", "sglang": "sglang"}
 

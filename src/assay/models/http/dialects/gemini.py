@@ -47,7 +47,12 @@ _OPTIONAL = (
     OptionalField(f"{_CONFIG}.stopSequences", "stop_refused"),
 )
 _ROLES = {"user": "user", "assistant": "model"}
-_REASONS = {"STOP": "stop", "MAX_TOKENS": "length", "OTHER": "error", "FINISH_REASON_UNSPECIFIED": "error"}
+_REASONS = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    **dict.fromkeys(("OTHER", "FINISH_REASON_UNSPECIFIED", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE"), "error"),
+    **dict.fromkeys(("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"), "tool_calls"),
+}
 _FILTERED = frozenset({"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
 _TOP_LOGPROBS = 20
 
@@ -149,8 +154,6 @@ def _read_candidate(data: Mapping[str, Any], stops: tuple[str, ...], limit: int)
     texts = [part["text"] for part in parts if not part.get("thought") and isinstance(part.get("text"), str)]
     found = str(candidate.get("finishReason"))
     reason = "content_filter" if found in _FILTERED else _REASONS.get(found, candidate.get("finishReason"))
-    if found.startswith("MALFORMED") or found == "UNEXPECTED_TOOL_CALL":
-        reason = "tool_calls"
     text = "".join(texts)
     thought_tokens = count_of(data, "thoughtsTokenCount", "usageMetadata")
     return Written(

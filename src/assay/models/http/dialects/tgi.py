@@ -106,7 +106,7 @@ def _read_prefill(data: Mapping[str, Any], ids: Sequence[int], scored: int) -> l
     details = mapping_of(data.get("details"), "details")
     entries = [mapping_of(entry, "details.prefill") for entry in list_of(details.get("prefill"), "details.prefill")]
     if not entries:
-        found = "details.prefill is empty: the server was started without --enable-prefill-logprobs"
+        found = "details.prefill is empty: its launcher has the option enable-prefill-logprobs for it"
         raise Unreadable("no_logprobs", found, repeats=0)
     if [entry.get("id") for entry in entries] != list(ids):
         found = "the server read other tokens than were meant: it takes texts only, and tokenizes them otherwise"
