@@ -77,6 +77,7 @@ class FaultServer:
         max_length: the context length that it states; None for none.
         seen: bodies of all POST requests to an endpoint of the model, in order of arrival.
         keys: values of the header Authorization.
+        port: where it listens; 0 for any.
     """
 
     kind: str = "openai"
@@ -86,6 +87,7 @@ class FaultServer:
     max_length: int | None = 64
     seen: list[Json] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
+    port: int = 0
     most_at_once: int = 0
     _at_once: int = 0
 
@@ -111,7 +113,7 @@ class FaultServer:
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2, handler_cancellation=True)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port)
         await site.start()
         port: int = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
         return port

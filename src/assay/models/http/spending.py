@@ -77,7 +77,7 @@ class Spending:
 
     async def reserve(self, size: Size) -> Size | str:
         """Leave to send a request, as the size to settle later; why it must not be sent otherwise."""
-        size = replace(size, prompt=int(size.prompt * self._ratio))
+        size = self._scaled(size)
         while self.budget and (over := self._excess(size)):
             if not self._reserved_tokens:
                 self.refused += 1
@@ -85,6 +85,18 @@ class Spending:
             future = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
             await future
+        return self.take(size)
+
+    def reserve_now(self, size: Size) -> Size | str:
+        """As `reserve`, but a request that others stand before is refused: those of a batch are sent together."""
+        size = self._scaled(size)
+        if self.budget and (over := self._excess(size)):
+            self.refused += 1
+            return over
+        return self.take(size)
+
+    def take(self, size: Size) -> Size:
+        """Counts a request as sent, whatever the budget."""
         self._reserve(size, 1)
         return size
 
@@ -140,16 +152,19 @@ class Spending:
             text += f" ({self.estimated:,} answers without a count, at their upper bound)"
         return text
 
+    def _scaled(self, size: Size) -> Size:
+        return size if self._ratio == 1.0 else replace(size, prompt=int(size.prompt * self._ratio))
+
     def _excess(self, size: Size) -> str:
         """Why a request could exceed the budget; empty if it cannot."""
         limit, most = self.budget.tokens, self.budget.dollars
         if limit is not None and self._tokens + self._reserved_tokens + size.prompt + size.new > limit:
-            spent = f"{self._tokens:,} of {limit:,} tokens are spent"
+            spent = f"{self._tokens + self._reserved_tokens:,} of {limit:,} tokens are spent"
             return f"{spent}, and the next request may take {size.prompt + size.new:,}. {_go_on('--token_budget')}"
         if most is not None and self.price is not None:
             cost = self.price.most(size)
             if self._dollars + self._reserved_dollars + cost > most:
-                spent = f"{money(self._dollars)} of {money(most)} are spent"
+                spent = f"{money(self._dollars + self._reserved_dollars)} of {money(most)} are spent"
                 return f"{spent}, and the next request may cost {money(cost)}. {_go_on('--budget')}"
         return ""
 
