@@ -21,13 +21,12 @@ import pytest
 from aiohttp import web
 
 from tests.models.http.fault_server import MODEL, FaultServer, Json, greedy, ids_of, text_of
-from tests.models.http.faults import PASSING, answer
+from tests.models.http.faults import PAUSING, RETRIED
 
 NEW_TOKENS = 3
 IN_FLIGHT = 64
-# Rate limits cut the number of requests in flight: with as many of them as of other faults, hardly any would be.
-RATE_LIMITS = (answer(429, retry_after_ms="5"), answer(429), answer(529))
-OTHERS = tuple(maker for maker in PASSING if maker not in RATE_LIMITS)
+# Share of rate limits among the faults: as many as of others would keep the number of requests in flight low.
+RATE_LIMITS = 0.02
 # An answer is in the store this long after its arrival: the time that the writer gathers answers, and a commit.
 SECONDS_TO_STORE = 0.5
 
@@ -45,9 +44,8 @@ class Till:
     async def __call__(self, request: web.Request, body: Json, number: int) -> Any:
         await asyncio.sleep(self._draw.uniform(0.01, 0.06))
         if self._draw.random() < self.faulty:
-            maker = self._draw.choice(
-                RATE_LIMITS if number >= self.limits_from and self._draw.random() < 0.02 else OTHERS
-            )
+            is_limit = number >= self.limits_from and self._draw.random() < RATE_LIMITS
+            maker = self._draw.choice(PAUSING if is_limit else RETRIED)
             self.faults[getattr(maker, "__name__", "?")] += 1
             return await maker(request)
         self.sold.setdefault(body["messages"][0]["content"], []).append(time.monotonic())
@@ -138,12 +136,12 @@ def run_with_a_kill(folder: Path, documents: int) -> tuple[int, int]:
 
 
 def test_every_answer_is_stored_once_through_the_whole_command(tmp_path: Path) -> None:
-    server = run_without_a_kill(tmp_path, 400)
+    server = run_without_a_kill(tmp_path, 300)
     assert server.most_at_once > 8
 
 
 def test_a_killed_run_pays_twice_only_for_what_was_on_its_way(tmp_path: Path) -> None:
-    in_flight, twice = run_with_a_kill(tmp_path, 600)
+    in_flight, twice = run_with_a_kill(tmp_path, 300)
     assert twice <= in_flight + IN_FLIGHT
 
 
@@ -152,7 +150,7 @@ def test_a_killed_run_pays_twice_only_for_what_was_on_its_way(tmp_path: Path) ->
 def test_ten_thousand_answers_through_the_whole_command(tmp_path: Path) -> None:
     server = run_without_a_kill(tmp_path, 10_000)
     print(f"requests: {len(server.seen)}, most at once: {server.most_at_once}")
-    assert server.most_at_once == IN_FLIGHT
+    assert server.most_at_once > 0.9 * IN_FLIGHT
 
 
 @pytest.mark.slow

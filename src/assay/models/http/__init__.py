@@ -10,7 +10,9 @@ bottom:
     local_tokenizer | server_tokenizer     text to token ids, from a folder's tokenizer.json or by the server
     dialects              one file per form of request: its body, the reading of its answer, its limits
     connection            the client in its thread, for synchronous code
-    client                sends one exchange with retries, pauses and timeouts; `workers` sends many
+    workers | batches     send many exchanges: one by one, or as batches (`batch_envelopes`, `batch_records`)
+    client                sends one exchange with retries, pauses and timeouts, within the budget
     pacing | replies      how many requests at once; what an answer's status, headers and body mean
+    spending | expected_spending      the budget, and what was or would be spent; `usage`, `prices`, `allowances`
     exchange | api_key | http_arguments | loop_thread      values, and the thread of the event loop
 """
