@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.core.errors import Fault, ModelError
+from assay.core.money import format_dollars
 from assay.models.http.allowances import Size
 from assay.models.http.prices import Price
 from assay.models.http.usage import Usage
@@ -147,7 +148,7 @@ class Spending:
         reasoning = f" ({used.reasoning:,} reasoning)" if used.reasoning else ""
         text = f"{used.prompt:,} prompt tokens{cached}, {used.new:,} new{reasoning}"
         if self.price is not None:
-            text += f", {money(self._dollars)}"
+            text += f", {format_dollars(self._dollars)}"
         if self.estimated:
             text += f" ({self.estimated:,} answers without a count, at their upper bound)"
         return text
@@ -164,8 +165,8 @@ class Spending:
         if most is not None and self.price is not None:
             cost = self.price.most(size)
             if self._dollars + self._reserved_dollars + cost > most:
-                spent = f"{money(self._dollars + self._reserved_dollars)} of {money(most)} are spent"
-                return f"{spent}, and the next request may cost {money(cost)}. {_go_on('--budget')}"
+                spent = f"{format_dollars(self._dollars + self._reserved_dollars)} of {format_dollars(most)} are spent"
+                return f"{spent}, and the next request may cost {format_dollars(cost)}. {_go_on('--budget')}"
         return ""
 
     def _reserve(self, size: Size, sign: int) -> None:
@@ -173,13 +174,6 @@ class Spending:
         if self.price is not None:
             cost = self.price.most(size)
             self._reserved_dollars = max(0.0, self._reserved_dollars + sign * cost) if self._reserved_tokens else 0.0
-
-
-def money(dollars: float) -> str:
-    """`$12.50`, `$0.0123`: two decimals, or two significant digits of less than ten cents."""
-    if dollars >= 0.0995 or dollars == 0:
-        return f"${dollars:,.2f}"
-    return f"${float(f'{dollars:.2g}'):.10f}".rstrip("0")
 
 
 def _go_on(option: str) -> str:
