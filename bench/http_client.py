@@ -1,12 +1,12 @@
 """The client of models behind HTTP against a server that costs nothing: Assay compared with lm-eval.
 
-    python -m bench.http_client --lm-eval-python PYTHON [--documents 5000] [--repeats 3] [--json out.json]
+    python -m bench.http_client --lm-eval-python PYTHON [--documents 500 4000] [--repeats 3] [--json out.json]
 
 In: seeded documents, a tokenizer made here, and `bench.free_server` in a process of its own. Both tools run their
 whole command line in turn, each in a new process with an empty store: four log-likelihoods per document, or one
-generation. Out: requests per second at the server, between the first and the last twentieth of a run's requests, so
-that start-up and scoring do not count; CPU microseconds of the whole client process per request; the ratio of ours to
-lm-eval's best settings. With several prompts per request, prompts are counted.
+generation. Out, per second: prompts that a longer run adds to a shorter one by the seconds that it takes more, so that
+start-up does not count; and prompts at the server between the first and the last twentieth, the client alone. Ratios
+are to lm-eval's best settings, which may send several prompts per request; Assay sends one.
 """
 
 import argparse
@@ -51,7 +51,7 @@ metric_list:
 """
 KINDS = {"likelihoods": (LIKELIHOODS + METRICS, CHOICES), "generations": (GENERATIONS, 1)}
 # Requests in flight and prompts per request that lm-eval is tried with.
-LM_EVAL = ((16, 1), (64, 1), (256, 1), (16, 16), (16, 64))
+LM_EVAL = ((16, 1), (64, 1), (16, 16), (16, 64))
 _TRIMMED = 0.05
 
 
@@ -62,18 +62,20 @@ class Run:
     Attributes:
         concurrent: requests in flight.
         batch: prompts per request.
-        per_second: prompts per second at the server, without the first and last twentieth.
-        cpu_microseconds: CPU time of the client's process per prompt, with its start-up.
+        prompts: number of prompts.
+        at_server: prompts per second at the server, without the first and last twentieth.
         seconds: wall seconds of the whole command.
+        cpu_seconds: CPU seconds of the whole command.
     """
 
     kind: str
     tool: str
     concurrent: int
     batch: int
-    per_second: float
-    cpu_microseconds: float
+    prompts: int
+    at_server: float
     seconds: float
+    cpu_seconds: float
 
 
 def write_documents(folder: Path, documents: int) -> None:
@@ -156,15 +158,15 @@ def run_once(
     first, last = int(wanted * _TRIMMED), int(wanted * (1 - _TRIMMED))
     times = arrived[len(arrived) - wanted :]
     rate = (last - first) / (times[last] - times[first])
-    run = Run(kind, tool, *settings, round(rate), round(1e6 * cpu / wanted), round(seconds, 2))
+    run = Run(kind, tool, *settings, wanted, round(rate), round(seconds, 2), round(cpu, 2))
     print(_line(run), flush=True)
     return run
 
 
 def _line(run: Run) -> str:
     return (
-        f"{run.kind:<14}{run.tool:<9}{run.concurrent:>5}{run.batch:>7}{run.per_second:>12,.0f}"
-        f"{run.cpu_microseconds:>10,.0f}{run.seconds:>9.2f}"
+        f"{run.kind:<14}{run.tool:<9}{run.concurrent:>5}{run.batch:>7}{run.prompts:>9,}{run.at_server:>12,.0f}"
+        f"{run.seconds:>9.2f}{run.cpu_seconds:>9.2f}"
     )
 
 
@@ -173,58 +175,76 @@ def measure(options: argparse.Namespace) -> list[Run]:
     runs = []
     with tempfile.TemporaryDirectory() as name, served(sys.executable) as port:
         folder = Path(name).resolve()
-        write_documents(folder, options.documents)
+        write_documents(folder, max(options.documents))
         write_tokenizer(folder / "tokenizer")
         compile_assay(sys.executable, folder / "bytecode")
         for kind in options.kinds:
-            turns = [("assay", sys.executable, (each, 1), options.documents) for each in options.concurrent]
+            turns = [("assay", sys.executable, (each, 1)) for each in options.concurrent]
             if options.lm_eval_python:
-                fewer = min(options.documents, options.lm_eval_documents)
-                turns += [("lm_eval", options.lm_eval_python, settings, fewer) for settings in LM_EVAL]
+                turns += [("lm_eval", options.lm_eval_python, settings) for settings in LM_EVAL]
             for _ in range(options.repeats):
-                for tool, python, settings, documents in turns:
-                    runs.append(run_once(tool, python, kind, settings, port, folder, documents))
+                for tool, python, settings in turns:
+                    for documents in options.documents:
+                        runs.append(run_once(tool, python, kind, settings, port, folder, documents))
     return runs
 
 
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Prompts per second with one setting: of the whole run without start-up, of the client alone, and of its CPU."""
+
+    tool: str
+    settings: tuple[int, int]
+    whole: float
+    at_server: float
+    cpu: float
+
+
+def rates(runs: Sequence[Run]) -> list[Rates]:
+    """Medians over the repeats of each setting of one kind."""
+    found = []
+    for tool, concurrent, batch in dict.fromkeys((run.tool, run.concurrent, run.batch) for run in runs):
+        own = [run for run in runs if (run.tool, run.concurrent, run.batch) == (tool, concurrent, batch)]
+        sizes = sorted({run.prompts for run in own})
+        low, high = ([run for run in own if run.prompts == size] for size in (sizes[0], sizes[-1]))
+        added = sizes[-1] - sizes[0]
+        whole = added / (median(run.seconds for run in high) - median(run.seconds for run in low))
+        cpu = added / (median(run.cpu_seconds for run in high) - median(run.cpu_seconds for run in low))
+        found.append(Rates(tool, (concurrent, batch), whole, median(run.at_server for run in high), cpu))
+    return found
+
+
 def summary(runs: Sequence[Run]) -> str:
-    """Medians of the best settings of each tool, and their ratio."""
+    """The best setting of each tool by each measure, and the ratios."""
     lines = []
     for kind in dict.fromkeys(run.kind for run in runs):
-        best = {}
-        for tool in ("assay", "lm_eval"):
-            settings = {(run.concurrent, run.batch) for run in runs if (run.kind, run.tool) == (kind, tool)}
-            rates = {
-                each: median(
-                    run.per_second
-                    for run in runs
-                    if (run.kind, run.tool, run.concurrent, run.batch) == (kind, tool, *each)
-                )
-                for each in settings
+        found = rates([run for run in runs if run.kind == kind])
+        for title, key in (("whole run", "whole"), ("client alone", "at_server"), ("per CPU second", "cpu")):
+            best = {
+                tool: max((each for each in found if each.tool == tool), key=lambda each: float(getattr(each, key)))
+                for tool in dict.fromkeys(each.tool for each in found)
             }
-            if rates:
-                best[tool] = max((rate, each) for each, rate in rates.items())
-        text = f"{kind}: Assay {best['assay'][0]:,.0f}/s with {best['assay'][1][0]} in flight"
-        if "lm_eval" in best:
-            rate, (concurrent, batch) = best["lm_eval"]
-            text += f"; lm-eval {rate:,.0f}/s with {concurrent} in flight, {batch} per request; "
-            text += f"ratio {best['assay'][0] / rate:.1f}"
-        lines.append(text)
+            text = f"{kind}, {title}: " + "; ".join(
+                f"{tool} {getattr(each, key):,.0f}/s ({each.settings[0]} in flight, {each.settings[1]} per request)"
+                for tool, each in best.items()
+            )
+            if len(best) == 2:
+                text += f"; ratio {getattr(best['assay'], key) / getattr(best['lm_eval'], key):.1f}"
+            lines.append(text)
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lm-eval-python", help="a Python with lm-eval; without it Assay runs alone")
-    parser.add_argument("--documents", type=int, default=5000)
-    parser.add_argument("--lm-eval-documents", type=int, default=1000, help="documents that lm-eval answers")
+    parser.add_argument("--documents", type=int, nargs=2, default=[500, 4000], metavar="N", help="two sizes of a run")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--concurrent", type=int, nargs="+", default=[64], help="requests in flight of Assay")
     parser.add_argument("--kinds", nargs="+", choices=tuple(KINDS), default=tuple(KINDS))
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures here")
     options = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.2f}")
-    print(f"{'kind':<14}{'tool':<9}{'open':>5}{'batch':>7}{'prompts/s':>12}{'CPU µs':>10}{'wall s':>9}")
+    print(f"{'kind':<14}{'tool':<9}{'open':>5}{'batch':>7}{'prompts':>9}{'at server/s':>12}{'wall s':>9}{'CPU s':>9}")
     runs = measure(options)
     print(summary(runs))
     if options.json:

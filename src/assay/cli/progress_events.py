@@ -33,7 +33,7 @@ class TerminalListener:
                 self._view.loading(event.what)
                 return
             work, tokens = (event.work_done, event.work_total), (event.tokens, event.tokens_total)
-            self._view.progress(event.what, event.done, event.total, work, event.failed, tokens)
+            self._view.progress(event.what, event.done, event.total, work, event.failed, tokens, detail=event.waiting)
         elif isinstance(event, Trained):
             self._view.progress("training", event.progress.step, event.progress.steps, detail=_training_detail(event))
         elif isinstance(event, Planned):

@@ -511,14 +511,20 @@ class SpendsTokens(Protocol):
 
 
 @runtime_checkable
+class KeepsState(Protocol):
+    """A model with work that outlives a run, such as requests that a provider computes as a batch."""
+
+    def keep_state(self, folder: Path | None) -> None:
+        """Sets the folder for records of such work, created when it is needed; None if the store is temporary."""
+        ...
+
+
+@runtime_checkable
 class ReportsWaiting(Protocol):
     """A model that may have to wait, for a rate limit or for a server."""
 
     def watch_waiting(self, listener: Callable[[str], None]) -> None:
-        """Registers a listener that is told about once a second why no request is sent; it replaces an earlier one.
-
-        An empty text ends a wait.
-        """
+        """Registers a listener that is told about once a second why no answer arrives; it replaces an earlier one."""
         ...
 
 

@@ -54,6 +54,7 @@ class Progressed:
         tokens: tokens read and written; 0 if the model does not count them.
         tokens_total: the same for all requests, as far as known.
         is_loading: whether the model has not begun yet.
+        waiting: why nothing happens at the moment; empty while something does. Secrets are redacted.
     """
 
     what: str
@@ -65,6 +66,11 @@ class Progressed:
     tokens: int = 0
     tokens_total: int = 0
     is_loading: bool = False
+    waiting: str = ""
+
+    def __post_init__(self) -> None:
+        if self.waiting:
+            object.__setattr__(self, "waiting", redacted_text(self.waiting))
 
 
 @dataclass(frozen=True, slots=True)

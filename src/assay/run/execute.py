@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assay.core.output_checks import check_answer, shown
-from assay.core.protocols import Model, Progress, ReportsWorkload
+from assay.core.protocols import Model, Progress, ReportsWaiting, ReportsWorkload
 from assay.core.responses import Failure, Output, Response
 from assay.run.events import Listener, Progressed
 from assay.run.plan import RequestPlan
@@ -51,6 +51,8 @@ def execute(plan: RequestPlan, model: Model, writer: ResponseWriter, listener: L
     meter = _Meter(plan.works, listener, isinstance(model, ReportsWorkload))
     if isinstance(model, ReportsWorkload):
         model.watch(meter.on_progress)
+    if isinstance(model, ReportsWaiting):
+        model.watch_waiting(meter.on_waiting)
     collector = _AnswerCollector(plan, writer)
     with _ResponseBuffer(writer) as buffer:
         for index, response in collector.received(model.respond(collector.requests)):
@@ -182,6 +184,7 @@ class _Meter:
         self._listener = listener
         self._is_loading = is_measuring
         self._is_over = False
+        self._waiting = ""
         self._count = self._failed = self._done = 0
         self._first: Progress | None = None
         self._reached: Progress | None = None
@@ -202,17 +205,23 @@ class _Meter:
         self._reached = replace(progress, done=done, tokens=tokens)
         self._report_at_times(now)
 
+    def on_waiting(self, reason: str) -> None:
+        """The model says why no answer arrives."""
+        if not self._is_over:
+            self._waiting = reason
+            self._report()
+
     def advance(self, index: int, failed: int, now: float) -> None:
         """One more request is answered."""
         self._count += 1
-        self._failed = failed
+        self._failed, self._waiting = failed, ""
         self._done += self._works[index]
         self._report_at_times(now)
 
     def finish(self, failed: int) -> tuple[float, float, int, str]:
         """Reports the end; returns work, seconds, tokens and the unit of work, as in `Executed`."""
         seconds = time.perf_counter() - self._started
-        self._is_over, self._is_loading, self._failed = True, False, failed
+        self._is_over, self._is_loading, self._failed, self._waiting = True, False, failed, ""
         self._report()
         if self._first is None or self._reached is None:
             return self._done, seconds, 0, "work"
@@ -236,5 +245,6 @@ class _Meter:
             tokens=reached.tokens,
             tokens_total=reached.tokens_total,
             is_loading=self._is_loading,
+            waiting=self._waiting,
         )
         self._listener(event)

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import Fault, ModelError, UserError
-from assay.core.protocols import Model, SpendsTokens
+from assay.core.protocols import KeepsState, Model, SpendsTokens
 from assay.core.secrets import without_secrets
 from assay.core.specs import LM_EVAL, ModelSettings, RunSpec
 from assay.models.download.wheels import ProgressReport
 from assay.models.model_registry import ALIASES, full_arguments, is_causal, is_decoder, is_known, open_model
 from assay.run.events import Listener, Progressed
+from assay.store.database import MEMORY
 from assay.store.store import Store
 from assay.store.trained_models import FittedModel
 from assay.tasks.profiles.parse import Profile, find_profile
@@ -33,10 +34,13 @@ def opened_model(spec: RunSpec, listener: Listener, store: Store | None = None) 
     return open_model(_OPENER, fitted_arguments(fitted, arguments), spec.settings)
 
 
-def limit_spending(model: Model, settings: ModelSettings) -> None:
-    """Applies the budget of a run to a model that is paid for by token. Other models cost nothing."""
+def prepare_model(model: Model, settings: ModelSettings, store: Store | None) -> None:
+    """Applies the budget of a run, and gives a model a folder beside the store for work that outlives the run."""
     if isinstance(model, SpendsTokens):
         model.limit_spending(settings.budget, settings.token_budget)
+    if isinstance(model, KeepsState):
+        path = MEMORY if store is None else store.record_path
+        model.keep_state(None if path == MEMORY else Path(f"{path}.batches"))
 
 
 def arguments_like(name: str, like: str | None, given: Mapping[str, Any] | None = None) -> dict[str, Any]:

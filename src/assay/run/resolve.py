@@ -38,7 +38,7 @@ from assay.core.specs import (
 )
 from assay.models.model_registry import must_fetch
 from assay.run.events import Listener
-from assay.run.open_model import arguments_notices, limit_spending, object_notices, opened_model
+from assay.run.open_model import arguments_notices, object_notices, opened_model, prepare_model
 from assay.scoring.document_scorer import DocumentScorer, document_scorer
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.registry import FILTERS, MetricKinds, check_loaded, scoring_needs
@@ -161,7 +161,7 @@ def resolve(
     if selection is None or model is None:
         raise UserError(*(fault for error in errors for fault in error.faults))
     check_tasks(selection.tasks, spec.options)
-    limit_spending(model, spec.settings)
+    prepare_model(model, spec.settings, store)
     tasks = tasks_for_model(model, selection.tasks)
     check_model(model, tasks, spec.options.chat)
     _check_axes(spec, model, tasks)

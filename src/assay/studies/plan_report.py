@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from assay.core.money import format_dollars
 from assay.core.protocols import ExpectedSpending
 from assay.core.specs import DetectOptions
 from assay.report.result_files import with_file_keys
@@ -90,7 +91,7 @@ def _cost(report: PlanReport, spending: ExpectedSpending) -> str:
     if spending.dollars is None:
         text = f"no price known for {tokens} (price_in=…,price_out=… in --model_args sets one)"
     else:
-        text = f"at most about ${spending.dollars:,.2f} for {tokens} ({spending.price})"
+        text = f"at most about {format_dollars(spending.dollars)} for {tokens} ({spending.price})"
     if report.budget is not None and spending.dollars is not None and spending.dollars > report.budget:
         text += f"; a run stops before it exceeds --budget {report.budget:g}"
     if report.token_budget is not None and total > report.token_budget:

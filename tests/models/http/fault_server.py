@@ -80,6 +80,7 @@ class FaultServer:
         seen: bodies of all POST requests to an endpoint of the model, in order of arrival.
         keys: values of the header Authorization.
         headers: the headers of all requests, in lower case.
+        port: where it listens; 0 for any.
     """
 
     kind: str = "openai"
@@ -92,6 +93,7 @@ class FaultServer:
     seen: list[Json] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
     headers: list[dict[str, str]] = field(default_factory=list)
+    port: int = 0
     most_at_once: int = 0
     _at_once: int = 0
 
@@ -117,7 +119,7 @@ class FaultServer:
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2, handler_cancellation=True)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port)
         await site.start()
         port: int = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
         return port

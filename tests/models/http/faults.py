@@ -60,16 +60,19 @@ async def drip(request: web.Request) -> Reply:
     return response
 
 
-# Every fault after which asking again helps, without long waits.
-PASSING: Sequence[Maker] = (
-    answer(500),
-    answer(502, "<html>bad gateway</html>"),
+# Rate limits and overload, after which all requests pause, without long waits.
+PAUSING: Sequence[Maker] = (
     answer(429, retry_after_ms="5"),
     answer(429, retry_after="0"),
     answer(429, retry_after="Wed, 21 Oct 2015 07:28:00 GMT"),
     answer(429),
     answer(503, {"error": {"message": "loading model", "code": 503}}),
     answer(529),
+)
+# Other faults after which asking again helps.
+RETRIED: Sequence[Maker] = (
+    answer(500),
+    answer(502, "<html>bad gateway</html>"),
     answer(200, "<html>not JSON</html>"),
     answer(200, {"error": {"message": "internal", "code": 500}}),
     answer(200, {"choices": []}),
@@ -77,6 +80,7 @@ PASSING: Sequence[Maker] = (
     reset,
     cut,
 )
+PASSING = (*PAUSING, *RETRIED)
 
 
 def always(make: Maker) -> Fault:

@@ -59,6 +59,9 @@ def found(status: int, body: object) -> Rejection:
         ),
         (400, {"error": {"message": "API key not valid. Please pass a valid API key."}}, "unauthorized", Action.STOP),
         (400, {"error": "no"}, "rejected", Action.FAIL),
+        (400, {"error": {"code": "content_filter"}}, "content_filter", Action.FAIL),
+        (403, {"error": {"message": "moderation: your input was flagged"}}, "content_filter", Action.FAIL),
+        (403, {"error": {"message": "no such project"}}, "unauthorized", Action.STOP),
         (501, {}, "rejected", Action.FAIL),
         (307, b"", "redirect", Action.STOP),
         (200, {"error": {"code": 429, "message": "slow down"}}, "rate_limited", Action.PAUSE),
@@ -82,3 +85,18 @@ def test_a_byte_order_mark_is_read_over() -> None:
 
 def test_an_object_with_an_empty_error_is_an_answer() -> None:
     assert read_reply(200, {}, b'{"error": null, "choices": []}', NOW) == {"error": None, "choices": []}
+
+
+@pytest.mark.parametrize(
+    ("status", "wanted", "action"),
+    [
+        (500, "false", Action.FAIL),
+        (400, "true", Action.RETRY),
+        (500, "true", Action.RETRY),
+        (429, "false", Action.PAUSE),
+        (401, "true", Action.STOP),
+    ],
+)
+def test_the_server_may_say_whether_asking_again_helps(status: int, wanted: str, action: Action) -> None:
+    reply = read_reply(status, {"x-should-retry": wanted}, b"{}", NOW)
+    assert isinstance(reply, Rejection) and reply.action is action

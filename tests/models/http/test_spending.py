@@ -15,7 +15,7 @@ from assay.cli.main import main
 from assay.core.errors import ModelError
 from assay.models.http.allowances import Size
 from assay.models.http.prices import Price
-from assay.models.http.spending import Spending, money
+from assay.models.http.spending import Spending
 from assay.models.http.usage import Usage
 from assay.testing import toy_generation_task
 from tests.models.http.fault_server import MODEL, FaultServer, Json
@@ -78,14 +78,6 @@ def test_estimates_follow_the_servers_counts() -> None:
         return await spending.reserve(Size(10, 1))
 
     assert asyncio.run(run()) == Size(20, 1)
-
-
-@pytest.mark.parametrize(
-    ("dollars", "text"),
-    [(0, "$0.00"), (12.5, "$12.50"), (1234.5, "$1,234.50"), (0.01234, "$0.012"), (4.2e-7, "$0.00000042")],
-)
-def test_money(dollars: float, text: str) -> None:
-    assert money(dollars) == text
 
 
 def test_a_run_ends_before_it_exceeds_its_budget_and_goes_on_when_repeated(opened: Open, tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ bottom:
     dialects              one file per form of request: its body, the reading of its answer, its limits
     provider              a provider as a value: its dialect, address and headers
     connection            the client in its thread, for synchronous code
-    client                sends one exchange with retries, pauses and timeouts; `workers` sends many
+    workers | batches     send many exchanges: one by one, or as batches (`batch_envelopes`, `batch_records`)
+    client                sends one exchange with retries, pauses and timeouts, within the budget
     pacing | replies | refused_parameters      how many requests at once; what an answer means; what a model refuses
+    spending | expected_spending      the budget, and what was or would be spent; `usage`, `prices`, `allowances`
     exchange | api_key | http_arguments | loop_thread      values, and the thread of the event loop
 """

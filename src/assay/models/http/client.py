@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     import aiohttp
 
 _CONNECT_SECONDS = 10.0
-# Between the headers and the end of an answer that is not streamed.
-_BODY_SECONDS = 60.0
+# An attempt that ended without an answer in time may be paid for.
+_TIMEOUT_REPEATS = 2
+# Requests are in flight for longer before it is worth a word.
+_LONG_SECONDS = 5.0
 # uvicorn closes idle connections after 5 seconds.
 _KEEPALIVE_SECONDS = 4.0
 _MOST_BACKOFF = 30.0
@@ -113,6 +115,7 @@ class Client:
         parameters: parameters that the model refuses.
         names: names that the server gave in its answers: `model`, `system_fingerprint`.
         stopped: the error that ended the run; None while it goes on.
+        progress: what a provider says of work that takes long, such as a batch.
     """
 
     def __init__(self, settings: ClientSettings, key: ApiKey | None = None, spending: Spending | None = None) -> None:
@@ -124,10 +127,14 @@ class Client:
         self.names: dict[str, set[str]] = {"model": set(), "system_fingerprint": set()}
         self.stopped: ModelError | None = None
         self.parameters = RefusedParameters()
+        self.progress = ""
         self._key = key
         self._session: aiohttp.ClientSession | None = None
         self._random = random.Random()
         self._streak: tuple[str, int] = ("", 0)
+        # Attempts in flight: number → when they began, the oldest first.
+        self._begun: dict[int, float] = {}
+        self._last_rejection = ""
 
     async def ask(self, exchange: Exchange[Value], max_retries: int | None = None) -> Value | Failure:
         """What an exchange reads from the server's answer, or why there is none.
@@ -145,10 +152,12 @@ class Client:
             found = await self._sent(sent, size)
             if not isinstance(found, Rejection):
                 self._succeeded()
-                return found
+                answer: Value | Failure = found
+                return answer
             if self.parameters.learn(sent, found):
                 continue  # asked again without the parameter: no failure of the request
             self.counts[found.kind] += 1
+            self._last_rejection = found.message
             if found.kind == _BUDGET:
                 return Failure(found.kind, found.message)
             if found.action is Action.STOP:
@@ -166,9 +175,10 @@ class Client:
             retries += 1
             repeats[found.kind] += 1
             is_bound = found.repeats is not None and repeats[found.kind] > found.repeats
-            if retries > most or is_bound or elapsed > self.settings.patience:
+            seconds = max(self._backoff(retries - 1), found.wait or 0.0)
+            if retries > most or is_bound or elapsed + seconds > self.settings.patience:
                 return self._failed(found, retryable=True, asked=retries)
-            await asyncio.sleep(self._backoff(retries - 1))
+            await asyncio.sleep(seconds)
 
     async def look(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any] | Rejection:
         """What a server answers to a GET, or to a POST of some body; retried while it is not reachable."""
@@ -183,6 +193,40 @@ class Client:
             attempt += 1
             await asyncio.sleep(self._backoff(attempt))
 
+    async def fetch(
+        self,
+        method: str,
+        path: str,
+        data: bytes | None = None,
+        content_type: str = "application/json",
+        most_retries: int | None = None,
+    ) -> bytes | Rejection:
+        """The body of what a server answers at some path below the base URL; retried while that can help."""
+        most = self.settings.max_retries if most_retries is None else most_retries
+        attempt, started = 0, time.monotonic()
+        while True:
+            reply = await self._reply(method, f"{self.settings.base_url}/{path}", data, content_type)
+            if not isinstance(reply, Rejection):
+                status, headers, body = reply
+                if status == 200:
+                    return body
+                found = read_reply(status, headers, body, time.time())
+                reply = (
+                    found if isinstance(found, Rejection) else Rejection("malformed", f"status {status}", Action.RETRY)
+                )
+            self.counts[reply.kind] += 1
+            seconds = max(self._backoff(attempt), reply.wait or 0.0)
+            is_late = time.monotonic() - started + seconds > self.settings.patience
+            if reply.action in (Action.STOP, Action.FAIL) or attempt >= most or is_late:
+                return reply
+            attempt += 1
+            await asyncio.sleep(seconds)
+
+    def note(self, data: Mapping[str, Any]) -> None:
+        """Counts an answer, and keeps the names that the server gives in it."""
+        self.answered += 1
+        self._note_names(data)
+
     def stop(self, found: str, advice: str = "") -> ModelError:
         """Ends the run: requests that have not been sent are not sent any more."""
         if self.stopped is None:
@@ -190,14 +234,28 @@ class Client:
             self.stopped = ModelError(Fault(self.settings.base_url, found, next=following))
         return self.stopped
 
+    def why_waiting(self, now: float) -> str:
+        """Why no answer arrives, for people; empty if there is nothing to say."""
+        seconds, reason = self.pacing.waits_for(now)
+        if seconds:
+            return f"waiting {seconds:.0f} s: {reason}"
+        if self.progress:
+            return self.progress
+        begun = next(iter(self._begun.copy().values()), None)
+        if begun is None:
+            return f"asking again after: {self._last_rejection}" if self._last_rejection else ""
+        return (
+            f"{len(self._begun)} in flight, the oldest for {now - begun:.0f} s" if now - begun > _LONG_SECONDS else ""
+        )
+
     async def close(self) -> None:
         """Closes all connections."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
 
-    async def _sent(self, exchange: Exchange[Value], size: Size) -> Value | Failure | Rejection:
-        """One attempt within the pace and the budget."""
+    async def _sent(self, exchange: Exchange[Any], size: Size) -> Any:
+        """One attempt within the pace and the budget: what the exchange reads, or a `Rejection`."""
         reserved = await self.spending.reserve(size)
         if isinstance(reserved, str):
             return Rejection(_BUDGET, reserved, Action.FAIL)
@@ -217,10 +275,15 @@ class Client:
             self.spending.settle(reserved, usage, may_be_billed)
         return found
 
-    async def _attempt(self, exchange: Exchange[Value], size: Size) -> tuple[Value | Failure | Rejection, Usage | None]:
-        """One attempt, its reply judged and read, and the tokens that the server counted."""
+    async def _attempt(self, exchange: Exchange[Any], size: Size) -> tuple[Any, Usage | None]:
+        """One attempt: what the exchange reads or a `Rejection`, and the tokens that the server counted."""
         self.attempts += 1
-        reply = await self._reply(exchange)
+        number = self.attempts
+        self._begun[number] = time.monotonic()
+        try:
+            reply = await self._send(exchange)
+        finally:
+            del self._begun[number]
         if isinstance(reply, Rejection):
             return reply, None
         status, headers, body = reply
@@ -237,15 +300,27 @@ class Client:
         self._note_names(found)
         return answer, usage
 
-    async def _reply(self, exchange: Exchange[Value]) -> tuple[int, Mapping[str, str], bytes] | Rejection:
+    async def _send(self, exchange: Exchange[Any]) -> tuple[int, Mapping[str, str], bytes] | Rejection:
+        is_of_root = exchange.path.startswith("/")
+        url = self.settings.root + exchange.path if is_of_root else f"{self.settings.base_url}/{exchange.path}"
+        if exchange.body is None:
+            return await self._reply("GET", url, None)
+        return await self._reply("POST", url, json.dumps(exchange.body).encode())
+
+    async def _reply(
+        self, method: str, url: str, data: bytes | None, content_type: str = "application/json"
+    ) -> tuple[int, Mapping[str, str], bytes] | Rejection:
         """Status, headers and body of an answer, or why there is none."""
         import aiohttp
 
+        session = self._open()
+        headers = {"Content-Type": content_type}
         try:
-            return await self._send(exchange)
+            async with session.request(method, url, data=data, headers=headers, allow_redirects=False) as response:
+                return response.status, response.headers, await response.read()
         except asyncio.TimeoutError:
             message = f"no complete answer within {self.settings.timeout:g} seconds (timeout in --model_args)"
-            return Rejection("timeout", message, Action.RETRY)
+            return Rejection("timeout", message, Action.RETRY, repeats=_TIMEOUT_REPEATS)
         except aiohttp.ClientSSLError as error:
             advice = "Check base_url, or set ca_cert_path or verify_certificate=false in --model_args"
             return Rejection("tls", f"TLS: {plain_reason(error)}", Action.STOP, advice=advice)
@@ -258,15 +333,6 @@ class Client:
         except aiohttp.ClientError as error:
             return Rejection("cut", f"the answer is incomplete: {plain_reason(error)}", Action.RETRY)
 
-    async def _send(self, exchange: Exchange[Value]) -> tuple[int, Mapping[str, str], bytes]:
-        session = self._open()
-        is_of_root = exchange.path.startswith("/")
-        url = self.settings.root + exchange.path if is_of_root else f"{self.settings.base_url}/{exchange.path}"
-        method, data = ("GET", None) if exchange.body is None else ("POST", json.dumps(exchange.body).encode())
-        async with session.request(method, url, data=data, allow_redirects=False) as response:
-            body = await asyncio.wait_for(response.read(), min(_BODY_SECONDS, self.settings.timeout))
-            return response.status, response.headers, body
-
     def _open(self) -> aiohttp.ClientSession:
         """The session, created on first use within the loop."""
         import aiohttp
@@ -277,7 +343,7 @@ class Client:
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, ssl=self._certificates()),
                 timeout=aiohttp.ClientTimeout(total=self.settings.timeout, sock_connect=_CONNECT_SECONDS),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"Content-Type": "application/json", "User-Agent": "assay", **self.settings.headers, **key},
+                headers={"User-Agent": "assay", **self.settings.headers, **key},
             )
         return self._session
 
@@ -289,7 +355,9 @@ class Client:
 
     def _pause(self, found: Rejection, earlier: int, elapsed: float) -> None:
         """Pauses all requests, or ends the run if the pause would take too long."""
-        seconds = self._backoff(earlier) if found.wait is None else found.wait
+        # A server that asks for no wait, and refuses again, is not asked again at once.
+        least = self._backoff(earlier) if found.wait is None or earlier else 0.0
+        seconds = max(least, found.wait or 0.0)
         if elapsed + seconds > self.settings.patience:
             asked = f"; it asks to wait {seconds:g} seconds" if found.wait is not None else ""
             limit = f"the longest wait for one request is {self.settings.patience:g} seconds (patience in --model_args)"

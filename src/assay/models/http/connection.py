@@ -5,11 +5,14 @@ In: settings, and a function that reads the key. Out: calls and streams for sync
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from assay.models.http.api_key import ApiKey
+from assay.models.http.batch_records import BatchRecords
+from assay.models.http.batches import BatchSender
 from assay.models.http.client import Client, ClientSettings
 from assay.models.http.exchange import Exchange
 from assay.models.http.loop_thread import LoopThread
@@ -29,12 +32,16 @@ class Connection:
 
     Attributes:
         spending: what was spent, and the budget.
+        batches: records of batches; None to send requests one by one.
+        on_waiting: called about once a second while no answer arrives, with the reason.
     """
 
     def __init__(
         self, settings: ClientSettings, read_key: Callable[[], ApiKey | None], price: Price | None = None
     ) -> None:
         self.spending = Spending(price)
+        self.batches: BatchRecords | None = None
+        self.on_waiting: Callable[[str], None] = lambda reason: None
         self._settings = settings
         self._read_key = read_key
         self._thread = LoopThread()
@@ -64,14 +71,24 @@ class Connection:
         return self._thread.call(self.client.look(path, body))
 
     def stream(self, tasks: Iterable[tuple[int, Exchange[Any]]]) -> Iterator[tuple[int, Any]]:
-        """Answers of all exchanges, as they arrive."""
+        """Answers of all exchanges, as they arrive; by the provider's batches if the run has records of batches."""
         client = self.client
-        return self._thread.stream(lambda box: send_all(client, tasks, box))
+        if self.batches is None:
+            return self._one_by_one(client, tasks)
+        sender = BatchSender(client, self.batches)
+        return self._thread.stream(lambda box: sender.send_all(tasks, box), self._explain)
 
     def ask_all(self, exchanges: Sequence[Exchange[Any]]) -> Sequence[Any]:
-        """Answers of all exchanges, in their order."""
-        found = dict(self.stream(enumerate(exchanges)))
+        """Answers of all exchanges, in their order; never by batches."""
+        found = dict(self._one_by_one(self.client, enumerate(exchanges)))
         return [found[number] for number in range(len(exchanges))]
+
+    def _one_by_one(self, client: Client, tasks: Iterable[tuple[int, Exchange[Any]]]) -> Iterator[tuple[int, Any]]:
+        return self._thread.stream(lambda box: send_all(client, tasks, box), self._explain)
+
+    def _explain(self) -> None:
+        if self._client is not None:
+            self.on_waiting(self._client.why_waiting(time.monotonic()))
 
     def close(self) -> None:
         """Closes the connections and ends the thread; the next use opens new ones."""

@@ -20,7 +20,7 @@ def price_of(arguments: HttpArguments) -> Price | None:
     given = None
     if arguments.price_in is not None and arguments.price_out is not None:
         given = (arguments.price_in, arguments.price_out)
-    return find_price(arguments.base_url, arguments.model, given)
+    return find_price(arguments.base_url, arguments.model, given, arguments.batch_api)
 
 
 def expected_spending(requests: Sequence[Request], usual_limit: int, price: Price | None) -> ExpectedSpending:

@@ -66,6 +66,7 @@ class HttpArguments:
         probe_tolerance: largest difference in nats between stepwise generation and scoring that the probe accepts.
         verify_certificate: whether TLS certificates are verified.
         ca_cert_path: file of certificates to trust.
+        batch_api: whether requests are sent as a batch of the provider, at half price.
         price_in: dollars per million tokens of the prompt; None for the table's.
         price_out: dollars per million new tokens.
         api_key_env: environment variable that holds the key.
@@ -96,6 +97,7 @@ class HttpArguments:
     probe_tolerance: float = 0.01
     verify_certificate: bool = True
     ca_cert_path: str | None = None
+    batch_api: bool = False
     price_in: float | None = None
     price_out: float | None = None
     api_key_env: str = "OPENAI_API_KEY"
@@ -258,6 +260,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "probe_tolerance": _seconds,
     "verify_certificate": _flag,
     "ca_cert_path": _text,
+    "batch_api": _flag,
     "price_in": _price,
     "price_out": _price,
     "api_key_env": _text,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 from assay.core.identity import Fingerprint
@@ -16,6 +17,7 @@ from assay.core.protocols import ExpectedSpending
 from assay.core.requests import Demonstrated, Generation, Message, Request
 from assay.core.responses import Failure, Output, Text
 from assay.models.http.api_key import read_api_key
+from assay.models.http.batch_records import BatchRecords
 from assay.models.http.client import ClientSettings, require_aiohttp
 from assay.models.http.connection import Connection
 from assay.models.http.exchange import ChatSettings, Exchange, GenerationCall, Thinking
@@ -59,6 +61,7 @@ class HttpModel:
         )
         read_key = partial(read_api_key, arguments.api_key_env, arguments.api_key_file, place=provider.key_header)
         self._connection = Connection(settings, read_key, price_of(arguments))
+        self.keep_state(None)
 
     @cached_property
     def facts_of_server(self) -> ServerFacts:
@@ -90,6 +93,10 @@ class HttpModel:
             "spent": client.spending.summary(),
         }
 
+    def keep_state(self, folder: Path | None) -> None:
+        """Sets the folder for records of batches; None for one in the user's cache."""
+        self._connection.batches = BatchRecords(folder) if self.arguments.batch_api else None
+
     def limit_spending(self, dollars: float | None, tokens: int | None) -> None:
         """Sets the most that the following requests may cost."""
         self._connection.spending.limit(dollars, tokens, self.arguments.model)
@@ -97,6 +104,10 @@ class HttpModel:
     def expected_spending(self, requests: Sequence[Request]) -> ExpectedSpending:
         """What requests would cost, before any is sent."""
         return expected_spending(requests, self.arguments.max_gen_toks, self._connection.spending.price)
+
+    def watch_waiting(self, listener: Callable[[str], None]) -> None:
+        """Registers a listener for the reasons of waits."""
+        self._connection.on_waiting = listener
 
     def notices(self) -> Iterator[str]:
         """Notices about what happened at the server."""

@@ -54,10 +54,16 @@ class LoopThread:
             future.cancel()
             raise
 
-    def stream(self, work: Callable[[Outbox[Item]], Coroutine[Any, Any, None]]) -> Iterator[Item]:
+    def stream(
+        self, work: Callable[[Outbox[Item]], Coroutine[Any, Any, None]], idle: Callable[[], None] = lambda: None
+    ) -> Iterator[Item]:
         """Yields what a coroutine function puts into its outbox, then raises what it raised.
 
         Closing the iterator cancels the coroutine.
+
+        Args:
+            work: the coroutine function.
+            idle: called about once a second while nothing arrives.
         """
         box: Outbox[Item] = Outbox()
         future = self._start(_signed_off(work, box))
@@ -68,6 +74,7 @@ class LoopThread:
                 except Empty:
                     if future.done() and box.queue.empty():
                         break
+                    idle()
                     continue
                 if item is None:
                     break

@@ -95,6 +95,7 @@ def find_price(
         return None
     source = f"{table()['source']}, {table()['date']}"
     if is_batch and "batch" in row:
-        return Price(*row["batch"], source=source)
+        read, output = row["batch"]
+        return Price(read, output, source=source)
     long = tuple(row["long"]) if "long" in row else None
     return Price(row["input"], row["output"], row.get("cached"), row.get("written"), source, long)

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -63,6 +63,12 @@ _TOO_LONG = re.compile(
 )
 # A key that is wrong, where a provider answers 400 (Gemini).
 _BAD_KEY = re.compile(r"api[ _]key (?:not valid|not found|expired|invalid)|API_KEY_INVALID", re.IGNORECASE)
+# A prompt that a provider refuses to answer, as Azure, OpenAI and OpenRouter word it.
+_FILTERED = re.compile(
+    r"content[_ ](?:filter|policy|management)|responsibleaipolicy|moderation|flagged|safety[_ ](?:system|policy)"
+    r"|usage polic(?:y|ies)",
+    re.IGNORECASE,
+)
 _LIMITED = re.compile(r"rate[_ ]?limit|too many requests|overloaded", re.IGNORECASE)
 # Statuses that may differ next time.
 _TEMPORARY = frozenset({408, 409, 425, 500, 502, 504, 520, 521, 522, 523, 524})
@@ -95,7 +101,11 @@ def read_reply(status: int, headers: Mapping[str, str], body: bytes, now: float)
         found = f"redirects to {place}; redirects are not followed, so that the key stays with its server"
         return Rejection("redirect", found, Action.STOP, advice="Set base_url to the final address")
     number = _code_of(data) if status == 200 else status
-    return _rejected(number, quoted, wait_seconds(headers, now))
+    rejection = _rejected(number, quoted, wait_seconds(headers, now))
+    # Providers know what passes: their clients follow this header too.
+    wanted = {("true", Action.FAIL): Action.RETRY, ("false", Action.RETRY): Action.FAIL}
+    action = wanted.get((headers.get("x-should-retry", ""), rejection.action))
+    return rejection if action is None else replace(rejection, action=action)
 
 
 def wait_seconds(headers: Mapping[str, str], now: float) -> float | None:
@@ -126,6 +136,8 @@ def _number(text: str | None) -> float | None:
 
 def _rejected(status: int, said: str, wait: float | None) -> Rejection:
     message = f"answered {status}: {said}"
+    if status in (400, 403, 422) and _FILTERED.search(said):
+        return Rejection("content_filter", message, Action.FAIL)
     if status in (401, 403) or (status == 400 and _BAD_KEY.search(said)):
         return Rejection("unauthorized", message, Action.STOP, advice=_KEY_ADVICE)
     if status == 402 or (status in (429, 400) and _QUOTA.search(said)):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.core.errors import Fault, ModelError
+from assay.core.money import format_dollars
 from assay.models.http.allowances import Size
 from assay.models.http.prices import Price
 from assay.models.http.usage import Usage
@@ -77,7 +78,7 @@ class Spending:
 
     async def reserve(self, size: Size) -> Size | str:
         """Leave to send a request, as the size to settle later; why it must not be sent otherwise."""
-        size = replace(size, prompt=int(size.prompt * self._ratio))
+        size = self._scaled(size)
         while self.budget and (over := self._excess(size)):
             if not self._reserved_tokens:
                 self.refused += 1
@@ -85,6 +86,18 @@ class Spending:
             future = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
             await future
+        return self.take(size)
+
+    def reserve_now(self, size: Size) -> Size | str:
+        """As `reserve`, but a request that others stand before is refused: those of a batch are sent together."""
+        size = self._scaled(size)
+        if self.budget and (over := self._excess(size)):
+            self.refused += 1
+            return over
+        return self.take(size)
+
+    def take(self, size: Size) -> Size:
+        """Counts a request as sent, whatever the budget."""
         self._reserve(size, 1)
         return size
 
@@ -135,22 +148,25 @@ class Spending:
         reasoning = f" ({used.reasoning:,} reasoning)" if used.reasoning else ""
         text = f"{used.prompt:,} prompt tokens{cached}, {used.new:,} new{reasoning}"
         if self.price is not None:
-            text += f", {money(self._dollars)}"
+            text += f", {format_dollars(self._dollars)}"
         if self.estimated:
             text += f" ({self.estimated:,} answers without a count, at their upper bound)"
         return text
+
+    def _scaled(self, size: Size) -> Size:
+        return size if self._ratio == 1.0 else replace(size, prompt=int(size.prompt * self._ratio))
 
     def _excess(self, size: Size) -> str:
         """Why a request could exceed the budget; empty if it cannot."""
         limit, most = self.budget.tokens, self.budget.dollars
         if limit is not None and self._tokens + self._reserved_tokens + size.prompt + size.new > limit:
-            spent = f"{self._tokens:,} of {limit:,} tokens are spent"
+            spent = f"{self._tokens + self._reserved_tokens:,} of {limit:,} tokens are spent"
             return f"{spent}, and the next request may take {size.prompt + size.new:,}. {_go_on('--token_budget')}"
         if most is not None and self.price is not None:
             cost = self.price.most(size)
             if self._dollars + self._reserved_dollars + cost > most:
-                spent = f"{money(self._dollars)} of {money(most)} are spent"
-                return f"{spent}, and the next request may cost {money(cost)}. {_go_on('--budget')}"
+                spent = f"{format_dollars(self._dollars + self._reserved_dollars)} of {format_dollars(most)} are spent"
+                return f"{spent}, and the next request may cost {format_dollars(cost)}. {_go_on('--budget')}"
         return ""
 
     def _reserve(self, size: Size, sign: int) -> None:
@@ -158,13 +174,6 @@ class Spending:
         if self.price is not None:
             cost = self.price.most(size)
             self._reserved_dollars = max(0.0, self._reserved_dollars + sign * cost) if self._reserved_tokens else 0.0
-
-
-def money(dollars: float) -> str:
-    """`$12.50`, `$0.0123`: two decimals, or two significant digits of less than ten cents."""
-    if dollars >= 0.0995 or dollars == 0:
-        return f"${dollars:,.2f}"
-    return f"${float(f'{dollars:.2g}'):.10f}".rstrip("0")
 
 
 def _go_on(option: str) -> str:
