@@ -36,6 +36,8 @@ from parity.library_data import prepare_data
 from parity.lifetime import alone_in
 from parity.loading import compare_loading
 from parity.recording import record
+from parity.server_process import SERVERS, VARIABLES
+from parity.servers import CASES, compare_servers
 from parity.table import ReportLimits, is_proven, outcomes, print_outcomes, write_files
 from parity.workers import Output, run_workers
 
@@ -47,7 +49,7 @@ CHAT_TASKS = "arc_easy,winogrande,gsm8k,lambada_openai,arc_challenge_chat,mmlu_a
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m parity", description="Compares Assay with lm-eval, document by document.")
     commands = made.add_subparsers(
-        dest="command", required=True, metavar="requests|scores|chat|library|loading|files|record"
+        dest="command", required=True, metavar="requests|scores|chat|library|loading|files|servers|record"
     )
     requests = commands.add_parser("requests", help="compare requests: prompts, continuations, settings, targets")
     _add_common(requests, shots="0,3")
@@ -71,6 +73,8 @@ def parser() -> argparse.ArgumentParser:
     _add_python(
         commands.add_parser("files", help="compare result and sample files, key by key, and the flags of the command")
     )
+    servers = commands.add_parser("servers", help="compare the model hf with the same model behind a real server")
+    _add_servers(servers)
     _add_python(commands.add_parser("record", help="rewrite the golden files of the ordinary tests"))
     return made
 
@@ -78,6 +82,16 @@ def parser() -> argparse.ArgumentParser:
 def _add_python(command: argparse.ArgumentParser) -> None:
     whose = f"a Python with lm-eval (default: {VARIABLE}, else installed once)"
     command.add_argument("--lm-eval-python", metavar="PYTHON", help=whose)
+
+
+def _add_servers(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--server", required=True, choices=SERVERS, help="the server; it is started and ended")
+    whose = ", ".join(f"{variable} for {name}" for name, variable in VARIABLES.items())
+    add("--server-python", metavar="PYTHON", help=f"a Python with the server (default: the variable {whose})")
+    add("--docs", type=int, default=20, metavar="N", help="documents per task (%(default)s)")
+    add("--data", type=Path, metavar="DIR", help="folder of datasets made by assay data get (default: the Hub)")
+    add("--cases", default="", help="a,b of: " + ", ".join(case.name for case in CASES) + " (default: all)")
 
 
 def _add_output(command: argparse.ArgumentParser) -> None:
@@ -231,6 +245,11 @@ def answer(requested: argparse.Namespace) -> bool:
         return True
     if requested.command == "files":
         return compare_files(requested.lm_eval_python)
+    if requested.command == "servers":
+        names = [name.strip() for name in requested.cases.split(",") if name.strip()]
+        if unknown := [name for name in names if name not in [case.name for case in CASES]]:
+            raise UserError(Fault("--cases", f"unknown: {', '.join(unknown)}", ", ".join(case.name for case in CASES)))
+        return compare_servers(requested.server, requested.server_python, requested.docs, requested.data, names)
     if requested.command == "library":
         return compare_with_library(requested)
     if requested.command == "loading":
