@@ -12,11 +12,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -24,13 +22,13 @@ from typing import Any
 
 from assay.core.errors import AssayError, Fault, UserError
 from bench.engine.agreement import compare
-from bench.engine.processes import ROOT, ForeignLoad, Worker, started_worker
+from bench.engine.processes import ForeignLoad, Worker, started_worker
 from bench.engine.shape import read_shape
 from bench.engine.workloads import WORKLOADS, BuiltWorkload, build
 from bench.vs_lm_eval import model_arguments
 from parity.hub import served_hub
 from parity.installation import LmEval, find_lm_eval
-from parity.lifetime import end_with_parent
+from parity.served import served
 
 BAR = 2.0
 
@@ -121,30 +119,6 @@ def _compare(found: Round, own: dict[str, Any], other: dict[str, Any]) -> None:
     if agreement.worst is not None:
         found.worst = max(agreement.worst, found.worst or 0.0)
     found.apart = max(found.apart, len(agreement.choices) + len(agreement.texts) + agreement.greedy)
-
-
-@contextmanager
-def served(model: str, folder: Path) -> Iterator[str]:
-    """`assay serve` in a process of its own; its address."""
-    command = [sys.executable, "-m", "assay", "serve", "--model", model, "--port", "0"]
-    command += ["--store", str(folder / "store.db")]
-    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-        start_new_session=True,
-        preexec_fn=end_with_parent,
-    ) as process:
-        try:
-            assert process.stdout is not None, "the output is a pipe"
-            address = process.stdout.readline().strip()
-            if not address.startswith("http://"):
-                raise AssayError(f"assay serve printed {address!r}, expected an address")
-            yield address
-        finally:
-            process.terminate()
 
 
 def run(args: argparse.Namespace, lm_eval: LmEval, folder: Path) -> int:

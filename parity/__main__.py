@@ -36,6 +36,7 @@ from parity.library_data import prepare_data
 from parity.lifetime import alone_in
 from parity.loading import compare_loading
 from parity.recording import record
+from parity.served import compare_served
 from parity.table import ReportLimits, is_proven, outcomes, print_outcomes, write_files
 from parity.workers import Output, run_workers
 
@@ -47,7 +48,7 @@ CHAT_TASKS = "arc_easy,winogrande,gsm8k,lambada_openai,arc_challenge_chat,mmlu_a
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m parity", description="Compares Assay with lm-eval, document by document.")
     commands = made.add_subparsers(
-        dest="command", required=True, metavar="requests|scores|chat|library|loading|files|record"
+        dest="command", required=True, metavar="requests|scores|chat|library|loading|files|served|record"
     )
     requests = commands.add_parser("requests", help="compare requests: prompts, continuations, settings, targets")
     _add_common(requests, shots="0,3")
@@ -71,6 +72,10 @@ def parser() -> argparse.ArgumentParser:
     _add_python(
         commands.add_parser("files", help="compare result and sample files, key by key, and the flags of the command")
     )
+    client = commands.add_parser("served", help="lm-eval's client against assay serve, and lm-eval's own backend")
+    _add_python(client)
+    client.add_argument("--shared", type=Path, default=SHARED, help="folder with data/ and tools/ (%(default)s)")
+    client.add_argument("--docs", type=int, metavar="N", help="documents per task, if fewer than the command's own")
     _add_python(commands.add_parser("record", help="rewrite the golden files of the ordinary tests"))
     return made
 
@@ -231,6 +236,8 @@ def answer(requested: argparse.Namespace) -> bool:
         return True
     if requested.command == "files":
         return compare_files(requested.lm_eval_python)
+    if requested.command == "served":
+        return compare_served(requested.lm_eval_python, requested.shared, requested.docs)
     if requested.command == "library":
         return compare_with_library(requested)
     if requested.command == "loading":
