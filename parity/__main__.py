@@ -36,6 +36,7 @@ from parity.library_data import prepare_data
 from parity.lifetime import alone_in
 from parity.loading import compare_loading
 from parity.recording import record
+from parity.served import compare_served
 from parity.server_process import SERVERS, VARIABLES
 from parity.servers import CASES, compare_servers
 from parity.table import ReportLimits, is_proven, outcomes, print_outcomes, write_files
@@ -49,7 +50,7 @@ CHAT_TASKS = "arc_easy,winogrande,gsm8k,lambada_openai,arc_challenge_chat,mmlu_a
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m parity", description="Compares Assay with lm-eval, document by document.")
     commands = made.add_subparsers(
-        dest="command", required=True, metavar="requests|scores|chat|library|loading|files|servers|record"
+        dest="command", required=True, metavar="requests|scores|chat|library|loading|files|servers|served|record"
     )
     requests = commands.add_parser("requests", help="compare requests: prompts, continuations, settings, targets")
     _add_common(requests, shots="0,3")
@@ -75,6 +76,10 @@ def parser() -> argparse.ArgumentParser:
     )
     servers = commands.add_parser("servers", help="compare the model hf with the same model behind a real server")
     _add_servers(servers)
+    client = commands.add_parser("served", help="lm-eval's client against assay serve, and lm-eval's own backend")
+    _add_python(client)
+    client.add_argument("--shared", type=Path, default=SHARED, help="folder with data/ and tools/ (%(default)s)")
+    client.add_argument("--docs", type=int, metavar="N", help="documents per task, if fewer than the command's own")
     _add_python(commands.add_parser("record", help="rewrite the golden files of the ordinary tests"))
     return made
 
@@ -250,6 +255,8 @@ def answer(requested: argparse.Namespace) -> bool:
         if unknown := [name for name in names if name not in [case.name for case in CASES]]:
             raise UserError(Fault("--cases", f"unknown: {', '.join(unknown)}", ", ".join(case.name for case in CASES)))
         return compare_servers(requested.server, requested.server_python, requested.docs, requested.data, names)
+    if requested.command == "served":
+        return compare_served(requested.lm_eval_python, requested.shared, requested.docs)
     if requested.command == "library":
         return compare_with_library(requested)
     if requested.command == "loading":

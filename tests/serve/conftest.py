@@ -19,9 +19,18 @@ from assay.models.hf.families import open_hf
 from assay.serve.access import Access
 from assay.serve.server import ServerSettings, hosted
 from assay.store.store import Store
-from tests.models.conftest import TEMPLATE, bart, own_cache, save_llama, train_tokenizer
+from tests.models.conftest import (
+    TEMPLATE,
+    bart,
+    bert_tokenizer,
+    encoders,
+    own_cache,
+    roberta_tokenizer,
+    save_llama,
+    train_tokenizer,
+)
 
-__all__ = ["bart", "own_cache"]
+__all__ = ["bart", "bert_tokenizer", "encoders", "own_cache", "roberta_tokenizer"]
 LENGTH = 256
 
 
@@ -53,6 +62,8 @@ class Running:
                 await self._stop.wait()
 
     def close(self) -> None:
+        if not self._thread.is_alive():
+            return
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(60)
         assert not self._thread.is_alive()

@@ -258,7 +258,9 @@ def _choice(
         part = part_of(scores, 0, len(ids) - 1)
         choice["prompt_logprobs"] = prompt_logprobs(ids, part, call.prompt_logprobs, service.codec)
     if call.returns_ids:
-        choice |= {"prompt_token_ids": list(ids), "token_ids": list(answer)}
+        choice["prompt_token_ids"] = list(ids)
+    if call.returns_ids or call.logprobs is not None:
+        choice["token_ids"] = list(answer)  # the texts of tokens may be ambiguous
     return choice
 
 

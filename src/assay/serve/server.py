@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -118,15 +119,25 @@ async def _serve(model: Model, name: str, settings: ServerSettings, access: Acce
             host.ready.result()  # raises what kept the model from loading
             _say(f"{name} is loaded")
         _say(f"ends at {signal.Signals(await ended).name}")
+    if not host.is_over():
+        # The thread of the model is inside a library that cannot be interrupted, and would be for a long time.
+        os._exit(0)
     return 0
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A server that listens: its address, and a future that ends when the model is loaded."""
+    """A server that listens.
+
+    Attributes:
+        address: where.
+        ready: ends when the model is loaded.
+        is_over: whether the model has stopped working.
+    """
 
     address: str
     ready: asyncio.Future[None]
+    is_over: Callable[[], bool]
 
 
 @contextlib.asynccontextmanager
@@ -149,11 +160,10 @@ async def hosted(
     runner = await _listening(service, access, settings)
     worker.start()
     try:
-        yield Host(_address(runner, settings.host), worker.ready)
+        yield Host(_address(runner, settings.host), worker.ready, worker.is_over)
     finally:
         await runner.cleanup()
-        if not worker.close():
-            _say("the model did not stop in time; the process ends without it")
+        worker.close()
 
 
 def _end(ended: asyncio.Future[int], number: int) -> None:
@@ -178,7 +188,7 @@ async def _listening(service: Service, access: Access, settings: ServerSettings)
         await web.TCPSite(runner, settings.host, settings.port).start()
     except (OSError, OverflowError) as error:
         await runner.cleanup()
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
         found = f"cannot listen on {settings.host}, port {settings.port}: {reason}"
         raise UserError(
             Fault("assay serve", found, next="Choose another with --port N; --port 0 takes a free one")

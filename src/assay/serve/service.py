@@ -126,10 +126,15 @@ class Service:
         return future
 
     def text_of(self, ids: tuple[int, ...], text: str | None) -> Prompt | None:
-        """The prompt under which an answer is stored: the text that the model encodes as these ids; None if none is."""
-        if text is None:
-            text = self.codec.decode(ids)
-        return text if self.codec.encode(text) == ids else None
+        """The prompt under which an answer is stored: the text that the model encodes as these ids; None if none is.
+
+        Args:
+            ids: the ids.
+            text: the text that they are of, if it is known.
+        """
+        codec = self.codec
+        texts = [codec.decode(ids, skips_special=True), codec.decode(ids)] if text is None else [text]
+        return next((found for found in texts if codec.encode(found) == ids), None)
 
 
 def answer_of(written: Written) -> Text:

@@ -30,7 +30,8 @@ from assay.store.store import Store
 _SHARE_TO_GATHER, _MOST_SECONDS_TO_GATHER = 0.1, 0.25
 # Numbers in the answers of one batch of rows.
 _MOST_NUMBERS = 1 << 22
-_SECONDS_TO_END = 60.0
+# Waited for the thread at the end: for what is under way, and less if it still loads the model.
+_SECONDS_TO_END, _SECONDS_TO_END_LOADING = 20.0, 1.0
 
 OnTokens = Callable[[Sequence[int]], None]
 
@@ -167,11 +168,14 @@ class Worker:
         """Queues a job."""
         self._queue.put(job)
 
-    def close(self) -> bool:
-        """Ends the thread after the pack or token under way; returns whether it has ended."""
-        self._queue.close()
-        self._thread.join(_SECONDS_TO_END)
+    def is_over(self) -> bool:
+        """Whether the thread has ended."""
         return not self._thread.is_alive()
+
+    def close(self) -> None:
+        """Ends the thread after the pack or token under way."""
+        self._queue.close()
+        self._thread.join(_SECONDS_TO_END if self.ready.done() else _SECONDS_TO_END_LOADING)
 
     def _work(self) -> None:
         try:
