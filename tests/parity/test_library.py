@@ -85,7 +85,7 @@ def test_metrics_that_differ_as_stated_are_left_out_with_their_parts(compared):
 
 def test_a_case_that_cannot_be_built_is_a_remark_without_the_places_of_one_machine(compared):
     failed = outcome(
-        BOTH_FAIL, case="3 shots", error="ValueError: no file /root/some/place/rows.jsonl at http://127.0.0.1:8000/x"
+        BOTH_FAIL, case="3 shots", error="ValueError: no file /data/some/place/rows.jsonl at http://127.0.0.1:8000/x"
     )
     found = compared(Pair("t", "t"), [outcome(SAME), failed], [outcome(SAME)])
     assert (found.prompts, found.scores) == ("equal", "equal")
