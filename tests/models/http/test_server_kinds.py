@@ -269,6 +269,7 @@ def test_conversations_are_rendered_by_a_local_template(opened: Open, bytes_fold
     with FaultServer() as server:
         model = opened(server, tokenizer=str(where))
         assert model.capabilities.has_chat and model.fingerprint.template
+        assert model.render((USER,)) == "<s><user>2 + 2?<assistant>" and model.render("Q") == "Q"
         found = answers(model, [Generation((USER,), max_tokens=3), Loglikelihood(PREFILLED, " 4")])
         texts = [text_of(body["prompt"]) for body in server.seen[-2:]]
     assert sorted(texts) == ["<s><user>2 + 2?<assistant>", "<s><user>2 + 2?<assistant>It is 4"]
@@ -278,7 +279,7 @@ def test_conversations_are_rendered_by_a_local_template(opened: Open, bytes_fold
 def test_without_a_template_conversations_are_refused_by_name(opened: Open, bytes_folder: Path) -> None:
     with FaultServer() as server:
         model = opened(server, tokenizer=str(bytes_folder))
-        assert not model.capabilities.has_chat
+        assert not model.capabilities.has_chat and model.render((USER,)) is None
         (found,) = answers(model, [Loglikelihood((USER,), " 4")])
     assert isinstance(found, Failure) and "tokenizer=FOLDER" in found.message
     assert server.seen[0]["model"] == MODEL

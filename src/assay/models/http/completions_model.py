@@ -15,7 +15,7 @@ from typing import Any
 from assay.core.errors import Fault, ModelError
 from assay.core.identity import Fingerprint, digest
 from assay.core.protocols import Capabilities
-from assay.core.requests import REQUEST_KINDS, Generation, Message, Request
+from assay.core.requests import REQUEST_KINDS, Generation, Message, Prompt, Request
 from assay.core.responses import Failure, Logprob, Text
 from assay.core.server_report import GENERATION, LOGLIKELIHOODS, ProbedForm, ServerReport
 from assay.models.http.dialects.chat_completions import Chat
@@ -132,6 +132,13 @@ class CompletionsModel(HttpModel):
         if scored:
             yield from self._score([index for index, _ in scored], [entry for _, entry in scored])
         yield from self._generate([(i, entry) for i, entry in enumerate(requests) if isinstance(entry, Generation)])
+
+    def render(self, prompt: Prompt) -> str | None:
+        """The prompt as the server reads it; None for conversations that the server renders."""
+        if isinstance(prompt, str):
+            return prompt
+        encoder = self._encoder if self._template or not is_conversation(prompt) else None
+        return None if encoder is None else encoder.render(prompt)
 
     def notices(self) -> Iterator[str]:
         """Notices about the server, and about limits that it does not state."""
