@@ -301,3 +301,13 @@ def test_reasoning_of_a_local_template(opened: Open, bytes_folder: Path, tmp_pat
         assert texts == ["<s>2 + 2? think:", "<s>2 + 2?:"]
         with pytest.raises(ModelError, match="is a number of tokens"):
             assert opened(server, tokenizer=str(where), thinking=50).capabilities
+
+
+def test_ollama_is_found_out_and_what_it_does_with_texts_is_said(opened: Open) -> None:
+    with FaultServer(about={"/api/version": {"version": "0.12.3"}}, tokenizes=False) as server:
+        model = opened(server)
+        assert model.facts_of_server.kind == "ollama" and model.capabilities.kinds == {"generation"}
+        assert any("chat template" in line for line in model.notices())
+        chat = opened(server, "ollama")
+        assert answers(chat, [Generation("Once", max_tokens=2)])[0].text == text_of(greedy(ids_of("Once", True), 2))
+        assert "messages" in server.seen[-1]

@@ -20,7 +20,7 @@ from assay.core.responses import Failure, Logprob, Text
 from assay.core.server_report import GENERATION, LOGLIKELIHOODS, ProbedForm, ServerReport
 from assay.models.http.dialects.chat_completions import Chat
 from assay.models.http.dialects.completions import Completions
-from assay.models.http.dialects.kinds import KINDS, OPENAI, TGI, ServerKind, chat_of_kind
+from assay.models.http.dialects.kinds import KINDS, OLLAMA, OPENAI, TGI, ServerKind, chat_of_kind
 from assay.models.http.dialects.tgi import Tgi
 from assay.models.http.dialects.vllm import Vllm
 from assay.models.http.exchange import Dialect, Exchange, GenerationCall, TokenScore
@@ -143,6 +143,8 @@ class CompletionsModel(HttpModel):
     def notices(self) -> Iterator[str]:
         """Notices about the server, and about limits that it does not state."""
         yield from super().notices()
+        if self._kind_name == OLLAMA:
+            yield "Ollama puts texts into the model's chat template: use --model ollama, which sends them as messages"
         if self.arguments.max_length is None and self.facts_of_server.max_length is None:
             yield (
                 f"the server does not state its context length; texts are cut to {_USUAL_LENGTH} tokens as in lm-eval "
