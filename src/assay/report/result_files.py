@@ -18,7 +18,7 @@ from typing import Any
 
 from assay.core.atomic_files import atomic_write
 from assay.core.errors import AssayError, Fault, OutputError, UserError
-from assay.core.protocols import RendersPrompts
+from assay.core.requests import Message
 from assay.core.results import Problem, RunResult, TaskResult
 from assay.report.safe_names import different_names, file_name, model_name
 
@@ -116,7 +116,8 @@ def written_results(
 
 def sample_notices(result: RunResult) -> list[str]:
     """Notices about sample files whose conversations are messages rather than the model's rendered text."""
-    if not result.spec.options.chat.apply or isinstance(result.model, RendersPrompts):
+    # A model behind HTTP may leave conversations to its server.
+    if not result.spec.options.chat.apply or result.rendered((Message("user", "?"),)) is not None:
         return []
     found = "sample files hold messages instead of rendered prompts, so prompt_hash is not lm-eval's"
     why = "only the run's model renders them, and it is not opened here" if "parent" in result.manifest else ""

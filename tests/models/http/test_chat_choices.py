@@ -18,6 +18,7 @@ from assay.models.http.exchange import FirstTokens
 from assay.testing import toy_choice_task
 from assay.testing.contracts import answers
 from tests.models.http.fault_server import FaultServer, Json
+from tests.models.http.faults import answer
 
 Open = Callable[..., Any]
 TOPS = (("B", -0.6), (" A", -1.5), ("A", -2.0), ("The", -3.0))
@@ -154,3 +155,26 @@ def test_choices_that_are_texts_are_failures_that_say_what_works(opened: Open, t
 def test_other_requests_are_refused_with_the_advice(opened: Open, tmp_path: Path) -> None:
     with FaultServer() as server, pytest.raises(ModelError, match="set choices=top_logprobs in --model_args"):
         assay.evaluate(opened(server, "openai-chat"), toy_choice_task(3), store=str(tmp_path / "s.db"))
+
+
+def test_a_server_that_lists_fewer_tokens_is_asked_for_fewer(opened: Open) -> None:
+    async def fault(request: Any, body: Json, number: int) -> Any:
+        error = {"error": {"message": "top_logprobs must be less than or equal to 5", "param": "top_logprobs"}}
+        return await answer(400, error)(request) if body.get("top_logprobs", 0) > 5 else None
+
+    with FaultServer(fault=fault, spoil=listing(*TOPS)) as server:
+        model = opened(server, "openai-chat", choices="top_logprobs")
+        assert "loglikelihood" in model.capabilities.kinds
+        (found,) = answers(model, [Loglikelihood("Q", " B")])
+        assert [body["top_logprobs"] for body in server.seen] == [20, 5, 5]
+    assert found.total == -0.6
+
+
+@pytest.mark.parametrize("value", [0.5, math.nan, "-1", None])
+def test_first_tokens_with_impossible_numbers_are_no_answers(opened: Open, value: Any) -> None:
+    with FaultServer(spoil=listing(*TOPS)) as server:
+        model = opened(server, "openai-chat", choices="top_logprobs", max_retries=1)
+        assert "loglikelihood" in model.capabilities.kinds
+        server.spoil = listing(("A", value), ("B", -1.0))
+        (found,) = answers(model, [Loglikelihood("Q", " B")])
+    assert isinstance(found, Failure)

@@ -269,6 +269,7 @@ def test_conversations_are_rendered_by_a_local_template(opened: Open, bytes_fold
     with FaultServer() as server:
         model = opened(server, tokenizer=str(where))
         assert model.capabilities.has_chat and model.fingerprint.template
+        assert model.render((USER,)) == "<s><user>2 + 2?<assistant>" and model.render("Q") == "Q"
         found = answers(model, [Generation((USER,), max_tokens=3), Loglikelihood(PREFILLED, " 4")])
         texts = [text_of(body["prompt"]) for body in server.seen[-2:]]
     assert sorted(texts) == ["<s><user>2 + 2?<assistant>", "<s><user>2 + 2?<assistant>It is 4"]
@@ -278,7 +279,7 @@ def test_conversations_are_rendered_by_a_local_template(opened: Open, bytes_fold
 def test_without_a_template_conversations_are_refused_by_name(opened: Open, bytes_folder: Path) -> None:
     with FaultServer() as server:
         model = opened(server, tokenizer=str(bytes_folder))
-        assert not model.capabilities.has_chat
+        assert not model.capabilities.has_chat and model.render((USER,)) is None
         (found,) = answers(model, [Loglikelihood((USER,), " 4")])
     assert isinstance(found, Failure) and "tokenizer=FOLDER" in found.message
     assert server.seen[0]["model"] == MODEL
@@ -300,3 +301,13 @@ def test_reasoning_of_a_local_template(opened: Open, bytes_folder: Path, tmp_pat
         assert texts == ["<s>2 + 2? think:", "<s>2 + 2?:"]
         with pytest.raises(ModelError, match="is a number of tokens"):
             assert opened(server, tokenizer=str(where), thinking=50).capabilities
+
+
+def test_ollama_is_found_out_and_what_it_does_with_texts_is_said(opened: Open) -> None:
+    with FaultServer(about={"/api/version": {"version": "0.12.3"}}, tokenizes=False) as server:
+        model = opened(server)
+        assert model.facts_of_server.kind == "ollama" and model.capabilities.kinds == {"generation"}
+        assert any("chat template" in line for line in model.notices())
+        chat = opened(server, "ollama")
+        assert answers(chat, [Generation("Once", max_tokens=2)])[0].text == text_of(greedy(ids_of("Once", True), 2))
+        assert "messages" in server.seen[-1]

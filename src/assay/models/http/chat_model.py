@@ -18,7 +18,7 @@ from assay.core.server_report import GENERATION, LOGLIKELIHOODS, ProbedForm, Ser
 from assay.models.http.chat_choices import Question, compared, questions_of
 from assay.models.http.exchange import ChatDialect, Exchange, FirstTokens, GenerationCall
 from assay.models.http.http_model import Answer, HttpModel, plain_prompt
-from assay.models.http.probed_forms import generation_form, letters_fault, letters_form
+from assay.models.http.probed_forms import generation_form, letters_form, letters_limit
 
 _NONE = "a chat endpoint has no log-likelihoods of given texts"
 _ADVICE = (
@@ -51,7 +51,7 @@ class ChatModel(HttpModel):
         kinds = {Generation.kind}
         refusal = _ADVICE
         if self.arguments.choices is not None:
-            fault = self._fault_of_choices
+            _, fault = self._letters
             refusal = f"{_NONE}, and choices=top_logprobs is refused: {fault}" if fault else ""
             kinds |= set() if fault else {Loglikelihood.kind}
         return Capabilities(
@@ -76,9 +76,10 @@ class ChatModel(HttpModel):
         """The log-probability of each letter; one request for all letters of a question."""
         questions, failures = questions_of(requests)
         yield from failures
+        most = self._letters[0] if questions else 0
         exchanges: list[tuple[int, Exchange[FirstTokens]]] = []
         for number, question in enumerate(questions):
-            found = self._dialect.first_tokens(_call_of(question))
+            found = self._dialect.first_tokens(_call_of(question), most)
             if isinstance(found, Failure):
                 yield from ((place, found) for place in question.places)
             else:
@@ -108,9 +109,9 @@ class ChatModel(HttpModel):
         return self.provider.chat(self._chat_settings(self._kind_name))
 
     @cached_property
-    def _fault_of_choices(self) -> str:
-        """Why the first tokens of this server cannot be used, found by one request; empty if they can."""
-        return letters_fault(self._connection, self._dialect)
+    def _letters(self) -> tuple[int, str]:
+        """How many first tokens this server lists, and why they cannot be used; found by a request or two."""
+        return letters_limit(self._connection, self._dialect)
 
     def probe(self) -> ServerReport:
         """What the server can do, with every form tried."""

@@ -15,12 +15,12 @@ from typing import Any
 from assay.core.errors import Fault, ModelError
 from assay.core.identity import Fingerprint, digest
 from assay.core.protocols import Capabilities
-from assay.core.requests import REQUEST_KINDS, Generation, Message, Request
+from assay.core.requests import REQUEST_KINDS, Generation, Message, Prompt, Request
 from assay.core.responses import Failure, Logprob, Text
 from assay.core.server_report import GENERATION, LOGLIKELIHOODS, ProbedForm, ServerReport
 from assay.models.http.dialects.chat_completions import Chat
 from assay.models.http.dialects.completions import Completions
-from assay.models.http.dialects.kinds import KINDS, OPENAI, TGI, ServerKind, chat_of_kind
+from assay.models.http.dialects.kinds import KINDS, OLLAMA, OPENAI, TGI, ServerKind, chat_of_kind
 from assay.models.http.dialects.tgi import Tgi
 from assay.models.http.dialects.vllm import Vllm
 from assay.models.http.exchange import Dialect, Exchange, GenerationCall, TokenScore
@@ -136,9 +136,18 @@ class CompletionsModel(HttpModel):
             yield from self._score([index for index, _ in scored], [entry for _, entry in scored])
         yield from self._generate([(i, entry) for i, entry in enumerate(requests) if isinstance(entry, Generation)])
 
+    def render(self, prompt: Prompt) -> str | None:
+        """The prompt as the server reads it; None for conversations that the server renders."""
+        if isinstance(prompt, str):
+            return prompt
+        encoder = self._encoder if self._template or not is_conversation(prompt) else None
+        return None if encoder is None else encoder.render(prompt)
+
     def notices(self) -> Iterator[str]:
         """Notices about the server, and about limits that it does not state."""
         yield from super().notices()
+        if self._kind_name == OLLAMA:
+            yield "Ollama puts texts into the model's chat template: use --model ollama, which sends them as messages"
         if self.arguments.max_length is None and self.facts_of_server.max_length is None:
             yield (
                 f"the server does not state its context length; texts are cut to {_USUAL_LENGTH} tokens as in lm-eval "

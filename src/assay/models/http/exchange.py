@@ -158,8 +158,8 @@ class ChatDialect(Writer, Protocol):
     @property
     def name(self) -> str: ...
 
-    def first_tokens(self, call: GenerationCall) -> Exchange[FirstTokens] | Failure:
-        """The most likely first tokens of an answer; a failure if the endpoint does not report them."""
+    def first_tokens(self, call: GenerationCall, most: int) -> Exchange[FirstTokens] | Failure:
+        """The `most` likeliest first tokens of an answer; a failure if the endpoint does not report them."""
         ...
 
 

@@ -20,6 +20,8 @@ from assay.models.http.exchange import ChatDialect, Dialect, Exchange, Generatio
 from assay.models.http.server_probe import TEXT, Probe
 
 _RETRIES = 2
+# First tokens that are asked for: OpenAI's most, and what some servers allow at most.
+LISTED_TOKENS = (20, 5)
 # Room for a few words after the reasoning of models that reason.
 _TOKENS = 16
 _QUESTION = "Which letter comes first in the alphabet, A or B? Answer with the letter alone."
@@ -33,16 +35,21 @@ FORMS = {
 }
 
 
-def letters_fault(connection: Connection, dialect: ChatDialect) -> str:
-    """Why the first tokens of a chat answer cannot be compared, found by one request; empty if they can."""
-    exchange = dialect.first_tokens(GenerationCall((Message("user", _QUESTION),), Generation(_QUESTION), 1))
-    return fault_of(exchange if isinstance(exchange, Failure) else connection.ask(exchange, max_retries=_RETRIES))
+def letters_limit(connection: Connection, dialect: ChatDialect) -> tuple[int, str]:
+    """How many first tokens of a chat answer the server lists, and why they cannot be compared; empty if they can."""
+    call = GenerationCall((Message("user", _QUESTION),), Generation(_QUESTION), 1)
+    for most in LISTED_TOKENS:
+        found = _asked(connection, dialect.first_tokens(call, most))
+        fault = fault_of(found)
+        if not (isinstance(found, Failure) and found.kind == "rejected"):
+            break
+    return most, fault
 
 
 def letters_form(connection: Connection, dialect: ChatDialect) -> ProbedForm:
     """Whether letters of multiple choice can be compared."""
     name = "top_logprobs of a chat answer (choices=top_logprobs)"
-    return _tried(connection, LETTERS, name, lambda: [letters_fault(connection, dialect)])
+    return _tried(connection, LETTERS, name, lambda: [letters_limit(connection, dialect)[1]])
 
 
 def generation_form(connection: Connection, name: str, writer: Writer, is_chat: bool) -> ProbedForm:

@@ -103,7 +103,7 @@ class Anthropic:
 
         return Exchange("messages", body, read, _OPTIONAL)
 
-    def first_tokens(self, call: GenerationCall) -> Exchange[FirstTokens] | Failure:
+    def first_tokens(self, call: GenerationCall, most: int) -> Exchange[FirstTokens] | Failure:
         """A failure: the API has no log-probabilities."""
         return Failure("unsupported", "Anthropic's API reports no log-probabilities", retryable=False)
 

@@ -42,7 +42,6 @@ from assay.models.http.exchange import (
 )
 
 PATH = "chat/completions"
-MOST_TOP_LOGPROBS = 20
 _OPTIONS = frozenset({"top_p", "frequency_penalty", "presence_penalty"})
 _THINK, _THINK_END = "<think>", "</think>"
 _RENAMED = OptionalField("max_tokens", replacement="max_completion_tokens")
@@ -136,13 +135,13 @@ class Chat:
 
         return Exchange(PATH, body, read, (*OPTIONAL, _RENAMED))
 
-    def first_tokens(self, call: GenerationCall) -> Exchange[FirstTokens] | Failure:
-        """The most likely first tokens of an answer, from a request for one token."""
+    def first_tokens(self, call: GenerationCall, most: int) -> Exchange[FirstTokens] | Failure:
+        """The likeliest first tokens of an answer, from a request for one token."""
         body = self._body(call)
         if isinstance(body, Failure):
             return body
         # At temperature 1 log-probabilities are the model's own, whether or not a server reports them after scaling.
-        asked = {self._limit_field: 1, "temperature": 1, "logprobs": True, "top_logprobs": MOST_TOP_LOGPROBS}
+        asked = {self._limit_field: 1, "temperature": 1, "logprobs": True, "top_logprobs": most}
         return Exchange(PATH, body | asked, _read_first_tokens, (OPTIONAL[0], _RENAMED))
 
     @property

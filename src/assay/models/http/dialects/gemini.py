@@ -54,7 +54,6 @@ _REASONS = {
     **dict.fromkeys(("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"), "tool_calls"),
 }
 _FILTERED = frozenset({"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
-_TOP_LOGPROBS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +92,12 @@ class Gemini:
 
         return Exchange(self._path, {**body, _CONFIG: config}, read, _OPTIONAL)
 
-    def first_tokens(self, call: GenerationCall) -> Exchange[FirstTokens] | Failure:
-        """The most likely first tokens of an answer, from a request for one token."""
+    def first_tokens(self, call: GenerationCall, most: int) -> Exchange[FirstTokens] | Failure:
+        """The likeliest first tokens of an answer, from a request for one token."""
         body = self._body(call)
         if isinstance(body, Failure):
             return body
-        config = {"maxOutputTokens": 1, "temperature": 1, "responseLogprobs": True, "logprobs": _TOP_LOGPROBS}
+        config = {"maxOutputTokens": 1, "temperature": 1, "responseLogprobs": True, "logprobs": most}
         config |= _thinking_fields(self.settings.thinking)
         return Exchange(self._path, {**body, _CONFIG: config}, _read_first_tokens, _OPTIONAL[:1])
 
