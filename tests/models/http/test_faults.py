@@ -37,6 +37,20 @@ def test_one_request_that_always_fails_does_not_stop_the_others(opened: Open) ->
     assert found[3].kind == "server_error" and "(asked 3 times)" in found[3].message
 
 
+def test_one_request_that_is_rate_limited_for_ever_does_not_end_the_run(opened: Open) -> None:
+    async def fault(request: Any, body: Json, number: int) -> Any:
+        await asyncio.sleep(0.02)
+        return await answer(429)(request) if body.get("prompt") == ids_of("text 1", True) else None
+
+    with FaultServer() as server:
+        model = opened(server, num_concurrent=4, patience=0.6)
+        assert model.capabilities
+        server.fault = fault
+        found = answers(model, [Generation(f"text {number}", max_tokens=1) for number in range(80)])
+    assert [index for index, item in enumerate(found) if isinstance(item, Failure)] == [1]
+    assert (found[1].kind, found[1].retryable) == ("rate_limited", True)
+
+
 def test_a_server_that_is_away_for_a_moment_is_waited_for(opened: Open) -> None:
     server = FaultServer()
     with server:

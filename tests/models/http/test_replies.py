@@ -47,6 +47,7 @@ def found(status: int, body: object) -> Rejection:
         (429, {"error": {"code": "insufficient_quota"}}, "quota", Action.STOP),
         (400, {"error": {"message": "Your credit balance is too low"}}, "quota", Action.STOP),
         (402, {}, "quota", Action.STOP),
+        (429, {"error": {"message": "Request too large for m on tokens per min (TPM)"}}, "too_long", Action.FAIL),
         (401, {}, "unauthorized", Action.STOP),
         (400, {"error": {"message": "prompt is too long"}}, "too_long", Action.FAIL),
         (400, {"object": "error", "message": "maximum context length"}, "too_long", Action.FAIL),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 import re
 import ssl
@@ -35,6 +36,7 @@ from assay.models.http.usage import Usage, estimated_size, read_usage
 
 if TYPE_CHECKING:
     import aiohttp
+    from yarl import URL
 
 _CONNECT_SECONDS = 10.0
 # An attempt that ended without an answer in time may be paid for.
@@ -51,7 +53,7 @@ _BREAKER = 20
 # Failures that depend on the request alone.
 _OF_THE_REQUEST = frozenset({"too_long", "no_content", "content_filter", "refusal", "truncated_thinking"})
 # Without an answer: the server may have computed one, and may charge for it.
-_MAY_BE_BILLED = frozenset({"timeout", "cut", "disconnected"})
+_MAY_BE_BILLED = frozenset({"timeout", "cut"})
 # Endpoints of servers' tokenizers, which nobody charges for.
 _FREE = frozenset({"/tokenize", "/detokenize"})
 _BUDGET = "budget"
@@ -130,11 +132,13 @@ class Client:
         self.progress = ""
         self._key = key
         self._session: aiohttp.ClientSession | None = None
+        self._urls: dict[str, URL] = {}
         self._random = random.Random()
         self._streak: tuple[str, int] = ("", 0)
         # Attempts in flight: number → when they began, the oldest first.
         self._begun: dict[int, float] = {}
         self._last_rejection = ""
+        self._last_success = -math.inf
 
     async def ask(self, exchange: Exchange[Value], max_retries: int | None = None) -> Value | Failure:
         """What an exchange reads from the server's answer, or why there is none.
@@ -143,7 +147,7 @@ class Client:
             ModelError: if no request can succeed, such as for a rejected key.
         """
         most = self.settings.max_retries if max_retries is None else max_retries
-        started = time.monotonic()
+        refused_since = math.inf
         retries, may_repeat_at_once = 0, True
         repeats: Counter[str] = Counter()
         size = Size() if exchange.path in _FREE else estimated_size(exchange.body, self.settings.tokens_field)
@@ -167,16 +171,19 @@ class Client:
             if found.kind == "disconnected" and may_repeat_at_once:
                 may_repeat_at_once = False  # the server closed an idle connection: no attempt was made
                 continue
-            elapsed = time.monotonic() - started
+            # Waiting for a slot while others are answered is no sign of trouble, so the first refusal starts the clock.
+            refused_since = min(refused_since, time.monotonic())
             if found.action is Action.PAUSE:
-                self._pause(found, repeats[found.kind], elapsed)
+                if not self._may_pause(found, repeats[found.kind], refused_since):
+                    return self._failed(found, retryable=True, asked=sum(repeats.values()) + 1)
                 repeats[found.kind] += 1
                 continue
             retries += 1
             repeats[found.kind] += 1
             is_bound = found.repeats is not None and repeats[found.kind] > found.repeats
             seconds = max(self._backoff(retries - 1), found.wait or 0.0)
-            if retries > most or is_bound or elapsed + seconds > self.settings.patience:
+            is_late = time.monotonic() + seconds > refused_since + self.settings.patience
+            if retries > most or is_bound or is_late:
                 return self._failed(found, retryable=True, asked=retries)
             await asyncio.sleep(seconds)
 
@@ -198,14 +205,14 @@ class Client:
         method: str,
         path: str,
         data: bytes | None = None,
-        content_type: str = "application/json",
+        content_type: str | None = None,
         most_retries: int | None = None,
     ) -> bytes | Rejection:
         """The body of what a server answers at some path below the base URL; retried while that can help."""
         most = self.settings.max_retries if most_retries is None else most_retries
         attempt, started = 0, time.monotonic()
         while True:
-            reply = await self._reply(method, f"{self.settings.base_url}/{path}", data, content_type)
+            reply = await self._reply(method, path, data, content_type)
             if not isinstance(reply, Rejection):
                 status, headers, body = reply
                 if status == 200:
@@ -301,21 +308,20 @@ class Client:
         return answer, usage
 
     async def _send(self, exchange: Exchange[Any]) -> tuple[int, Mapping[str, str], bytes] | Rejection:
-        is_of_root = exchange.path.startswith("/")
-        url = self.settings.root + exchange.path if is_of_root else f"{self.settings.base_url}/{exchange.path}"
         if exchange.body is None:
-            return await self._reply("GET", url, None)
-        return await self._reply("POST", url, json.dumps(exchange.body).encode())
+            return await self._reply("GET", exchange.path, None)
+        return await self._reply("POST", exchange.path, json.dumps(exchange.body).encode())
 
     async def _reply(
-        self, method: str, url: str, data: bytes | None, content_type: str = "application/json"
+        self, method: str, path: str, data: bytes | None, content_type: str | None = None
     ) -> tuple[int, Mapping[str, str], bytes] | Rejection:
         """Status, headers and body of an answer, or why there is none."""
         import aiohttp
 
         session = self._open()
-        headers = {"Content-Type": content_type}
+        headers = None if content_type is None else {"Content-Type": content_type}
         try:
+            url = self._url(path)
             async with session.request(method, url, data=data, headers=headers, allow_redirects=False) as response:
                 return response.status, response.headers, await response.read()
         except asyncio.TimeoutError:
@@ -333,6 +339,21 @@ class Client:
         except aiohttp.ClientError as error:
             return Rejection("cut", f"the answer is incomplete: {plain_reason(error)}", Action.RETRY)
 
+    def _url(self, path: str) -> URL | str:
+        """The address of a path, parsed once: below the base URL, or the root if it begins with a slash."""
+        from yarl import URL
+
+        url = self._urls.get(path)
+        if url is None:
+            text = self.settings.root + path if path.startswith("/") else f"{self.settings.base_url}/{path}"
+            try:
+                url = URL(text)
+            except ValueError:
+                return text  # aiohttp says what is wrong with it
+            if len(self._urls) < _MOST_NAMES:
+                self._urls[path] = url
+        return url
+
     def _open(self) -> aiohttp.ClientSession:
         """The session, created on first use within the loop."""
         import aiohttp
@@ -343,7 +364,12 @@ class Client:
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, ssl=self._certificates()),
                 timeout=aiohttp.ClientTimeout(total=self.settings.timeout, sock_connect=_CONNECT_SECONDS),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"User-Agent": "assay", **self.settings.headers, **key},
+                headers={
+                    "Content-Type": "application/json",
+                    "User-Agent": "assay",
+                    **self.settings.headers,
+                    **key,
+                },
             )
         return self._session
 
@@ -353,16 +379,24 @@ class Client:
         path = self.settings.ca_cert_path
         return True if path is None else ssl.create_default_context(cafile=path)
 
-    def _pause(self, found: Rejection, earlier: int, elapsed: float) -> None:
-        """Pauses all requests, or ends the run if the pause would take too long."""
+    def _may_pause(self, found: Rejection, earlier: int, refused_since: float) -> bool:
+        """Pauses all requests; False if this one has been refused for too long while others were answered.
+
+        Raises:
+            ModelError: if the pause would take too long and no request was answered meanwhile.
+        """
         # A server that asks for no wait, and refuses again, is not asked again at once.
         least = self._backoff(earlier) if found.wait is None or earlier else 0.0
         seconds = max(least, found.wait or 0.0)
-        if elapsed + seconds > self.settings.patience:
-            asked = f"; it asks to wait {seconds:g} seconds" if found.wait is not None else ""
-            limit = f"the longest wait for one request is {self.settings.patience:g} seconds (patience in --model_args)"
-            raise self.stop(f"{found.message}{asked}; {limit}")
-        self.pacing.pause(seconds, found.message)
+        patience = self.settings.patience
+        if seconds <= patience and time.monotonic() + seconds <= refused_since + patience:
+            self.pacing.pause(seconds, found.message)
+            return True
+        if seconds <= patience and self._last_success > refused_since:
+            return False
+        asked = f"; it asks to wait {seconds:g} seconds" if found.wait is not None else ""
+        limit = f"the longest wait for one request is {patience:g} seconds (patience in --model_args)"
+        raise self.stop(f"{found.message}{asked}; {limit}")
 
     def _backoff(self, retry: int) -> float:
         longest: float = min(_MOST_BACKOFF, self.settings.backoff * 2 ** min(retry, 16))
@@ -370,6 +404,7 @@ class Client:
 
     def _succeeded(self) -> None:
         self.answered += 1
+        self._last_success = time.monotonic()
         self._streak = ("", 0)
         self.pacing.succeeded()
 

@@ -63,6 +63,8 @@ _TOO_LONG = re.compile(
 )
 # A key that is wrong, where a provider answers 400 (Gemini).
 _BAD_KEY = re.compile(r"api[ _]key (?:not valid|not found|expired|invalid)|API_KEY_INVALID", re.IGNORECASE)
+# A request that exceeds a rate limit by itself: no waiting helps.
+_TOO_LARGE = re.compile(r"request (?:is )?too large|requested \d+.*must be (?:reduced|smaller)", re.IGNORECASE)
 # A prompt that a provider refuses to answer, as Azure, OpenAI and OpenRouter word it.
 _FILTERED = re.compile(
     r"content[_ ](?:filter|policy|management)|responsibleaipolicy|moderation|flagged|safety[_ ](?:system|policy)"
@@ -145,6 +147,8 @@ def _rejected(status: int, said: str, wait: float | None) -> Rejection:
     if status == 404:
         advice = "Check model and base_url in --model_args"
         return Rejection("not_found", message, Action.STOP, advice=advice)
+    if status == 429 and _TOO_LARGE.search(said):
+        return Rejection("too_long", message, Action.FAIL)
     if status in _BUSY:
         return Rejection("rate_limited" if status == 429 else "overloaded", message, Action.PAUSE, wait)
     if status in _TEMPORARY:

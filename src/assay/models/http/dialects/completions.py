@@ -17,6 +17,7 @@ from assay.models.http.dialects.reading import (
     OPTIONAL,
     Written,
     check_ids,
+    check_logprobs,
     check_prompt_count,
     choices_of,
     count_of,
@@ -116,11 +117,13 @@ def _read_echo(choice: Mapping[str, Any], ids: Sequence[int], scored: int) -> li
     if values[0] is not None:
         raise Unreadable("shifted", f"the first token has the log-probability {values[0]!r}; expected null")
     tops = list_of(logprobs.get("top_logprobs"), "top_logprobs", len(values))
-    read = [logprob_of(values[place], place) for place in range(1, len(ids))]
     first = len(ids) - scored
-    return [
-        TokenScore(value, value >= _best(tops[place], place)) for place, value in enumerate(read[first - 1 :], first)
-    ]
+    check_logprobs(values[1:first], 1)
+    scores = []
+    for place in range(first, len(ids)):
+        value = logprob_of(values[place], place)
+        scores.append(TokenScore(value, value >= _best(tops[place], place)))
+    return scores
 
 
 def _best(top: Any, place: int) -> float:

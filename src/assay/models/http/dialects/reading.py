@@ -88,6 +88,15 @@ def logprob_of(value: Any, place: str | int) -> float:
     return -math.inf if number <= _ZERO_PROBABILITY else min(number, 0.0)
 
 
+def check_logprobs(values: Sequence[Any], first: int) -> None:
+    """Raises unless all values are log-probabilities; `first` is the index of the first one, for messages."""
+    # At C speed: a long prompt has thousands, of which few are scored.
+    if set(map(type, values)) == {float} and max(values) <= 0.0 and math.isfinite(math.fsum(values)):
+        return
+    for place, value in enumerate(values, first):
+        logprob_of(value, place)
+
+
 def check_ids(reported: Any, ids: Sequence[int], name: str) -> None:
     """Raises unless the ids that a server reports, if it does, are those that were sent."""
     if reported is not None and reported != list(ids):
