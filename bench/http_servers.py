@@ -110,7 +110,10 @@ class Bench:
         place = f"model={MODEL},base_url={self._server.url},tokenizer={model_folder()}"
         tokens = "add_bos_token=false,prefix_token_id=0,num_concurrent=32"
         command = [sys.executable, "-m", "assay", "run", "--model", "openai", "--model_args", f"{place},{tokens}"]
-        return [*command, "--store", f"{out}.db"]
+        # Code of lm-eval's task files runs here, too, as it does there.
+        folders = [str((Path(self._lm_eval.tasks_folder) / TASKS[name][0]).parent) for name in self._args.tasks]
+        trusted = [part for folder in folders for part in ("--include_path", folder)]
+        return [*command, "--store", f"{out}.db", "--allow_code", *trusted]
 
     def _theirs(self, setting: str, out: Path) -> list[str]:
         concurrent, batch = setting.split("x")

@@ -75,17 +75,17 @@ class Bounds:
 
     Attributes:
         nats: largest difference of the log-likelihood of a continuation.
-        whole_nats: the same for a whole text.
+        share: largest difference of the log-likelihood of a whole text, as a share of it.
         texts: least share of equal generated texts.
     """
 
     nats: float
-    whole_nats: float
+    share: float
     texts: float
 
 
 # Float32 sums in another order: about ten times the largest difference that was measured.
-BOUNDS = {VLLM: Bounds(2e-3, 2e-2, 0.9), LLAMACPP: Bounds(2e-2, 2e-1, 0.9)}
+BOUNDS = {VLLM: Bounds(2e-3, 1e-4, 0.9), LLAMACPP: Bounds(3e-2, 1e-3, 0.9)}
 # How log-likelihoods are asked for.
 DIALECTS = {VLLM: (VLLM, "openai"), LLAMACPP: (LLAMACPP,)}
 
@@ -98,6 +98,7 @@ class Comparison:
         case: the task.
         dialect: how the server was asked.
         differences: absolute differences of log-likelihoods, in nats.
+        shares: the same as shares of the log-likelihoods.
         same_greedy: number of equal greedy flags.
         texts: number of generated texts.
         same_texts: number of equal ones.
@@ -107,6 +108,7 @@ class Comparison:
     case: Case
     dialect: str
     differences: list[float] = field(default_factory=list)
+    shares: list[float] = field(default_factory=list)
     same_greedy: int = 0
     texts: int = 0
     same_texts: int = 0
@@ -114,9 +116,10 @@ class Comparison:
 
     def is_within(self, bounds: Bounds) -> bool:
         """Whether the two sides differ by no more than is accepted, and anything was compared."""
-        most = bounds.whole_nats if self.case.task == _WHOLE else bounds.nats
+        if self.case.task == _WHOLE and self.shares:
+            return max(self.shares) <= bounds.share
         if self.differences:
-            return max(self.differences) <= most
+            return max(self.differences) <= bounds.nats
         return self.texts > 0 and self.same_texts >= bounds.texts * self.texts
 
 
@@ -211,7 +214,9 @@ def _compare(case: Case, dialect: str, own: Run, other: Run) -> Comparison:
             continue
         # A whole text has a number alone.
         (first, *greedy), (second, *other_greedy) = _listed(mine), _listed(theirs)
-        found.differences.append(abs(float(first) - float(second)))
+        difference = abs(float(first) - float(second))
+        found.differences.append(difference)
+        found.shares.append(difference / abs(float(first)))
         found.same_greedy += greedy == other_greedy
     found.scores = {name: (value, other[1][name]) for name, value in own[1].items()}
     return found
@@ -230,7 +235,8 @@ def _print(name: str, found: Sequence[Comparison]) -> None:
         greedy = f"{entry.same_greedy}/{count}" if count else ""
         texts = f"{entry.same_texts}/{entry.texts}" if entry.texts else ""
         score = "\n".join(
-            f"{metric.split(',')[0]} {mine:.6g}, {theirs:.6g}" for metric, (mine, theirs) in entry.scores.items()
+            f"{metric.removesuffix(',none')} {mine:.6g}, {theirs:.6g}"
+            for metric, (mine, theirs) in entry.scores.items()
         )
         verdict = "within" if entry.is_within(BOUNDS[name]) else "BEYOND"
         row = (f"{entry.case.task} ({entry.case.name})", entry.dialect, str(count or entry.texts), mean, worst, greedy)
@@ -239,6 +245,6 @@ def _print(name: str, found: Sequence[Comparison]) -> None:
     console = Console() if sys.stdout.isatty() else Console(width=150)
     console.print(table)
     console.print(
-        f"{name}: accepted are {bounds.nats:g} nats, {bounds.whole_nats:g} for whole texts, and {bounds.texts:.0%} "
-        "equal texts"
+        f"{name}: accepted are differences of {bounds.nats:g} nats, for whole texts of {bounds.share:g} of the "
+        f"log-likelihood; {bounds.texts:.0%} of generated texts must be equal"
     )
