@@ -131,7 +131,7 @@ def _run(
 def _answers(row: Mapping[str, Any]) -> list[tuple[Any, Any, int]]:
     """The answers of a document: log-likelihood or text, greedy flag, length of the scored text in bytes."""
     arguments = list(row["arguments"].values())
-    found = []
+    found: list[tuple[Any, Any, int]] = []
     for given, responses in zip(arguments, row["resps"], strict=True):
         texts = list(given.values())
         response = responses[0]

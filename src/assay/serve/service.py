@@ -39,9 +39,15 @@ class ModelFacts:
 def facts_of(model: Model, name: str, created: int) -> ModelFacts:
     able = model.capabilities
     reads = isinstance(model, ContinuesTokens) and isinstance(model, ProvidesCodec)
-    fingerprint = f"fp_{model.fingerprint.digest[:16]}"
-    scores = reads and isinstance(model, ScoresTokens)
-    return ModelFacts(name, created, able.max_tokens, fingerprint, able.family, scores, reads)
+    return ModelFacts(
+        name=name,
+        created=created,
+        max_length=able.max_tokens,
+        fingerprint=f"fp_{model.fingerprint.digest[:16]}",
+        family=able.family,
+        scores=reads and isinstance(model, ScoresTokens),
+        reads_ids=reads,
+    )
 
 
 @dataclass(slots=True)
