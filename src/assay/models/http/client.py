@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
 
+_HEADERS = {"Content-Type": "application/json", "User-Agent": "assay"}
 _CONNECT_SECONDS = 10.0
 # An attempt that ended without an answer in time may be paid for.
 _TIMEOUT_REPEATS = 2
@@ -364,12 +365,7 @@ class Client:
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, ssl=self._certificates()),
                 timeout=aiohttp.ClientTimeout(total=self.settings.timeout, sock_connect=_CONNECT_SECONDS),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers={
-                    "Content-Type": "application/json",
-                    "User-Agent": "assay",
-                    **self.settings.headers,
-                    **key,
-                },
+                headers={**_HEADERS, **self.settings.headers, **key},
             )
         return self._session
 
