@@ -4,9 +4,9 @@
 
 In: seeded documents, a tokenizer made here, and `bench.free_server` in a process of its own. Both tools run their
 whole command line in turn, each in a new process with an empty store: four log-likelihoods per document, or one
-generation. Out, per second: prompts that a longer run adds to a shorter one by the seconds that it takes more, so that
-start-up does not count; and prompts at the server between the first and the last twentieth, the client alone. Ratios
-are to lm-eval's best settings, which may send several prompts per request; Assay sends one.
+generation. Out: prompts per second of the whole command with its start-up; at the server between the first and the last
+twentieth, the client alone; and per second of CPU that a longer run adds to a shorter one. Ratios are to lm-eval's best
+settings, which may send several prompts per request; Assay sends one.
 """
 
 import argparse
@@ -191,7 +191,7 @@ def measure(options: argparse.Namespace) -> list[Run]:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Prompts per second with one setting: of the whole run without start-up, of the client alone, and of its CPU."""
+    """Prompts per second with one setting: of the whole command, of the client alone, and of CPU without start-up."""
 
     tool: str
     settings: tuple[int, int]
@@ -208,7 +208,7 @@ def rates(runs: Sequence[Run]) -> list[Rates]:
         sizes = sorted({run.prompts for run in own})
         low, high = ([run for run in own if run.prompts == size] for size in (sizes[0], sizes[-1]))
         added = sizes[-1] - sizes[0]
-        whole = added / (median(run.seconds for run in high) - median(run.seconds for run in low))
+        whole = sizes[-1] / median(run.seconds for run in high)
         cpu = added / (median(run.cpu_seconds for run in high) - median(run.cpu_seconds for run in low))
         found.append(Rates(tool, (concurrent, batch), whole, median(run.at_server for run in high), cpu))
     return found
@@ -219,7 +219,7 @@ def summary(runs: Sequence[Run]) -> str:
     lines = []
     for kind in dict.fromkeys(run.kind for run in runs):
         found = rates([run for run in runs if run.kind == kind])
-        for title, key in (("whole run", "whole"), ("client alone", "at_server"), ("per CPU second", "cpu")):
+        for title, key in (("whole command", "whole"), ("client alone", "at_server"), ("per CPU second", "cpu")):
             best = {
                 tool: max((each for each in found if each.tool == tool), key=lambda each: float(getattr(each, key)))
                 for tool in dict.fromkeys(each.tool for each in found)
