@@ -77,6 +77,6 @@ def test_it_writes_as_in_process(model: Any, expected: list[Any]) -> None:
     assert (found.text, found.prompt_tokens) == (expected[-1].text, expected[-1].prompt_tokens)
 
 
-def test_choices_of_one_token_are_proved_on_vllm_alone(server: Server, model: Any) -> None:
+def test_the_probe_has_nothing_against_it(server: Server, model: Any) -> None:
     assert model.fingerprint
     assert model.description()["likelihood"] == {"dialect": server.name, "against": []}
