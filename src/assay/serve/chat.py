@@ -19,8 +19,8 @@ from assay.serve.api_errors import failed, refused
 from assay.serve.completions import MOST_LOGPROBS, finished, usage
 from assay.serve.decoding import Decoding, read_decoding
 from assay.serve.fields import Fields
-from assay.serve.service import Service, answer_of
-from assay.serve.streaming import StreamedAnswer, pieces
+from assay.serve.service import Asked, Service, answer_of
+from assay.serve.streaming import pieces
 from assay.serve.token_answers import chat_logprobs, names_of
 from assay.serve.worker import Written
 
@@ -156,9 +156,7 @@ def _top_logprobs(fields: Fields, service: Service, decoding: Decoding) -> int |
 async def answer_chat(call: ChatCall, service: Service) -> dict[str, Any]:
     """The answer to a request that is not streamed."""
     needs_ids = call.top_logprobs is not None or call.returns_ids
-    requests = call.decoding.requests(call.prompt, call.max_tokens)
-    stored = call.decoding.is_repeatable
-    written = await asyncio.gather(*(service.begin(request, call.ids, stored, needs_ids) for request in requests))
+    written = await asyncio.gather(*(service.begin(asked, needs_ids) for asked in _generations_of(call)))
     answers = [answer_of(one) for one in written]
     scores: list[TokenScores | None] = [None] * len(written)
     if call.top_logprobs is not None:
@@ -172,6 +170,11 @@ async def answer_chat(call: ChatCall, service: Service) -> dict[str, Any]:
     numbered = [{"index": index, **choice} for index, choice in enumerate(choices)]
     counts = usage(answers[0].prompt_tokens, sum(answer.token_count for answer in answers) * copies)
     return {**_head("chat.completion", service), "choices": numbered, "usage": counts}
+
+
+def _generations_of(call: ChatCall) -> list[Asked]:
+    requests = call.decoding.requests(call.prompt, call.max_tokens)
+    return [Asked(request, call.ids, call.decoding.is_repeatable) for request in requests]
 
 
 def _head(kind: str, service: Service) -> dict[str, Any]:
@@ -198,8 +201,7 @@ def _choice(call: ChatCall, service: Service, written: Written, scores: TokenSco
 
 async def stream_chat(call: ChatCall, service: Service) -> AsyncIterator[dict[str, Any]]:
     """The frames of a streamed answer."""
-    requests = call.decoding.requests(call.prompt, call.max_tokens)
-    answers = [StreamedAnswer(request, call.ids, call.decoding.is_repeatable) for request in requests]
+    answers = _generations_of(call)
     copies = call.decoding.choices if call.decoding.is_greedy else 1
     common = _head("chat.completion.chunk", service)
     more = {"usage": None} if call.decoding.include_usage else {}

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.protocols import TokenRow, TokenScores
-from assay.core.requests import Generation
 from assay.serve.api_errors import refused
 from assay.serve.decoding import Decoding, read_decoding
 from assay.serve.fields import Fields, checked_ids
-from assay.serve.service import Service, answer_of
-from assay.serve.streaming import StreamedAnswer, pieces
+from assay.serve.service import Asked, Service, answer_of
+from assay.serve.streaming import pieces
 from assay.serve.token_answers import (
     legacy_logprobs,
     names_of,
@@ -184,12 +183,9 @@ async def _scored_choices(call: CompletionCall, service: Service) -> tuple[list[
 
 async def _generated_choices(call: CompletionCall, service: Service) -> tuple[list[dict[str, Any]], dict[str, int]]:
     """Choices from generated texts, whose tokens are scored afterwards if that is wanted."""
-    pairs = [(prompt, request) for prompt in call.prompts for request in requests_of(call, service, prompt)]
+    pairs = [(prompt, asked) for prompt in call.prompts for asked in generations_of(call, service, prompt)]
     needs_ids = call.logprobs is not None or call.returns_ids
-    futures = [
-        service.begin(request, prompt.ids, is_stored(call, service, prompt), needs_ids) for prompt, request in pairs
-    ]
-    written = await asyncio.gather(*futures)
+    written = await asyncio.gather(*(service.begin(asked, needs_ids) for _, asked in pairs))
     answers = [answer_of(one) for one in written]
     scores: list[TokenScores | None] = [None] * len(pairs)
     if call.logprobs is not None or call.scores_prompt:
@@ -204,17 +200,12 @@ async def _generated_choices(call: CompletionCall, service: Service) -> tuple[li
     return choices, usage(prompt_tokens, sum(answer.token_count for answer in answers) * copies)
 
 
-def requests_of(call: CompletionCall, service: Service, prompt: GivenPrompt) -> list[Generation]:
-    """The generations of one prompt."""
+def generations_of(call: CompletionCall, service: Service, prompt: GivenPrompt) -> list[Asked]:
+    """The generations of one prompt; stored if they are repeatable and their prompt is what a text is encoded as."""
     text = prompt.text if prompt.ids is None else service.text_of(prompt.ids, prompt.text)
-    return call.decoding.requests(text or "", call.max_tokens)
-
-
-def is_stored(call: CompletionCall, service: Service, prompt: GivenPrompt) -> bool:
-    """Whether answers are stored: for repeatable requests whose prompt is what a text is encoded as."""
-    if not call.decoding.is_repeatable:
-        return False
-    return prompt.ids is None or service.text_of(prompt.ids, prompt.text) is not None
+    is_stored = call.decoding.is_repeatable and text is not None
+    requests = call.decoding.requests(text or "", call.max_tokens)
+    return [Asked(request, prompt.ids, is_stored) for request in requests]
 
 
 def _row(call: CompletionCall, ids: tuple[int, ...], follows: bool = False, answered: int = 0) -> TokenRow:
@@ -288,11 +279,7 @@ def _ending(call: CompletionCall, service: Service, answer: tuple[int, ...]) -> 
 async def stream_completion(call: CompletionCall, service: Service) -> AsyncIterator[dict[str, Any]]:
     """The frames of a streamed answer."""
     copies = call.decoding.choices if call.decoding.is_greedy else 1
-    answers = [
-        StreamedAnswer(request, prompt.ids, is_stored(call, service, prompt))
-        for prompt in call.prompts
-        for request in requests_of(call, service, prompt)
-    ]
+    answers = [asked for prompt in call.prompts for asked in generations_of(call, service, prompt)]
     per_prompt = len(answers) // len(call.prompts)
     common, more = head(service), {"usage": None} if call.decoding.include_usage else {}
 

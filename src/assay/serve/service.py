@@ -50,6 +50,21 @@ def facts_of(model: Model, name: str, created: int) -> ModelFacts:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A generation to run.
+
+    Attributes:
+        request: the generation.
+        ids: the prompt as token ids; None for models that read text.
+        is_stored: whether the answer may come from the store, and go there.
+    """
+
+    request: Generation
+    ids: tuple[int, ...] | None
+    is_stored: bool
+
+
 @dataclass(slots=True)
 class Service:
     """The served model.
@@ -119,16 +134,11 @@ class Service:
         return found
 
     def begin(
-        self,
-        request: Generation,
-        ids: tuple[int, ...] | None,
-        is_stored: bool,
-        needs_ids: bool = False,
-        on_tokens: OnTokens | None = None,
+        self, asked: Asked, needs_ids: bool = False, on_tokens: OnTokens | None = None
     ) -> asyncio.Future[Written]:
-        """Starts a generation."""
+        """Starts a generation; `needs_ids` and `on_tokens` as in `GenerationJob`."""
         future: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
-        self.worker.put(GenerationJob(future, request, ids, is_stored, needs_ids, on_tokens))
+        self.worker.put(GenerationJob(future, asked.request, asked.ids, asked.is_stored, needs_ids, on_tokens))
         return future
 
     def text_of(self, ids: tuple[int, ...], text: str | None) -> Prompt | None:

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assay.core.protocols import TokenCodec
-from assay.core.requests import Generation
 from assay.serve.api_errors import ApiError
-from assay.serve.service import Service, answer_of
+from assay.serve.service import Asked, Service, answer_of
 from assay.serve.worker import Written
 
 if TYPE_CHECKING:
@@ -67,21 +66,6 @@ def _overlap(text: str, stop: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamedAnswer:
-    """A generation to stream.
-
-    Attributes:
-        request: the generation.
-        ids: the prompt as token ids; None for models that read text.
-        is_stored: as in `GenerationJob`.
-    """
-
-    request: Generation
-    ids: tuple[int, ...] | None
-    is_stored: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Piece:
     """A piece of the answer with this index; the last one has the finished answer."""
 
@@ -90,12 +74,12 @@ class Piece:
     finished: Written | None = None
 
 
-async def pieces(answers: Sequence[StreamedAnswer], service: Service) -> AsyncIterator[Piece]:
+async def pieces(answers: Sequence[Asked], service: Service) -> AsyncIterator[Piece]:
     """All answers, piece by piece. Nobody waits for generations any more when the iterator is closed."""
     events: asyncio.Queue[tuple[int, Sequence[int] | Written]] = asyncio.Queue()
     futures = []
     for index, answer in enumerate(answers):
-        future = service.begin(answer.request, answer.ids, answer.is_stored, on_tokens=_into(events, index))
+        future = service.begin(answer, on_tokens=_into(events, index))
         future.add_done_callback(_done_into(events, index))
         futures.append(future)
     texts = [GrowingText(service.loaded_codec, answer.request.stop) for answer in answers]

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -184,13 +184,14 @@ class Worker:
             self._post(self.ready, error)
             return
         self._post(self.ready, None)
-        with ExitStack() as stack:
-            writer = stack.enter_context(ResponseWriter(self._store.responses, self._fingerprint))
-            stack.enter_context(suppress(_Abandoned))
-            while (batch := self._queue.next_batch()) is not None:
-                started = time.monotonic()
-                self._run(batch, writer)
-                self._queue.last_count, self._queue.last_seconds = len(batch), time.monotonic() - started
+        try:
+            with ResponseWriter(self._store.responses, self._fingerprint) as writer:
+                while (batch := self._queue.next_batch()) is not None:
+                    started = time.monotonic()
+                    self._run(batch, writer)
+                    self._queue.last_count, self._queue.last_seconds = len(batch), time.monotonic() - started
+        except StoreError as error:  # the last answers could not be written
+            _complain(str(error))
 
     def _run(self, batch: Sequence[Job], writer: ResponseWriter) -> None:
         """Answers a batch: rows first, which take less time."""
