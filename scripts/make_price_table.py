@@ -2,8 +2,8 @@
 
     pip download litellm --no-deps && python scripts/make_price_table.py litellm-VERSION-….whl
 
-In: the wheel of the newest release. Out: src/assay/models/http/prices.json: dollars per million tokens of the chat and
-completion models of OpenAI, Anthropic and Gemini, with the release and today's date, as wheels have no dates.
+In: the wheel of the newest release. Out: src/assay/models/http/spending/prices.json: dollars per million tokens of the
+chat and completion models of OpenAI, Anthropic and Gemini, with the release and today's date, as wheels have no dates.
 """
 
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 TABLE = "model_prices_and_context_window_backup.json"
-TARGET = Path(__file__).parents[1] / "src" / "assay" / "models" / "http" / "prices.json"
+TARGET = Path(__file__).parents[1] / "src" / "assay" / "models" / "http" / "spending" / "prices.json"
 PROVIDERS = {"openai": "openai", "text-completion-openai": "openai", "anthropic": "anthropic", "gemini": "gemini"}
 MODES = ("chat", "completion", "responses")
 _LONG = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")

@@ -20,7 +20,7 @@ from assay.core.requests import Generation, Loglikelihood
 from assay.core.responses import Text
 from assay.core.specs import ModelSettings
 from assay.models.hf.families import open_hf
-from assay.models.http.api_key import ApiKey
+from assay.models.http.traffic.api_key import ApiKey
 from assay.models.model_registry import open_model as open_by_name
 from assay.serve.access import KEY_VARIABLE
 from assay.serve.server import _access, check_model

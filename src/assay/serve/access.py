@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from assay.core.secrets import redacted_text
-from assay.models.http.api_key import ApiKey
+from assay.models.http.traffic.api_key import ApiKey
 from assay.serve.api_errors import ApiError
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from assay.core.protocols import Model, ProvidesCodec, ReportsNotices, ScoresTok
 from assay.core.requests import Generation
 from assay.core.secrets import redacted_text
 from assay.core.specs import RunSpec
-from assay.models.http.api_key import ApiKey, read_api_key
+from assay.models.http.traffic.api_key import ApiKey, read_api_key
 from assay.run.events import Listener
 from assay.run.open_model import opened_model
 from assay.serve.access import KEY_VARIABLE, LOOPBACK, Access

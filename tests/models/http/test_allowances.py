@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from multidict import CIMultiDict
 
-from assay.models.http.allowances import Allowances, Size, read_buckets, reset_seconds
+from assay.models.http.spending.usage import Size
+from assay.models.http.traffic.allowances import Allowances, read_buckets, reset_seconds
 from tests.models.http.fault_server import FaultServer, Json
 from tests.models.http.test_client import score_some
 

@@ -17,12 +17,12 @@ import assay
 from assay.core.errors import ModelError
 from assay.core.requests import Generation, Sampling
 from assay.core.responses import Failure, Text
-from assay.models.http import batches
-from assay.models.http.batch_envelopes import OpenAiBatches
-from assay.models.http.batch_records import BatchRecord, BatchRecords
-from assay.models.http.client import Client, ClientSettings
+from assay.models.http.batches import batch_api as batches
+from assay.models.http.batches.batch_envelopes import OpenAiBatches
+from assay.models.http.batches.batch_records import BatchRecord, BatchRecords
 from assay.models.http.exchange import Exchange
-from assay.models.http.loop_thread import LoopThread
+from assay.models.http.traffic.client import Client, ClientSettings
+from assay.models.http.traffic.loop_thread import LoopThread
 from assay.testing import toy_generation_task
 from assay.testing.contracts import answers
 from tests.models.http.batch_server import BatchServer

@@ -199,7 +199,7 @@ def test_a_wait_is_explained(opened: Open, tmp_path: Path) -> None:
 
 
 def test_a_hanging_answer_is_explained() -> None:
-    from assay.models.http.client import Client, ClientSettings
+    from assay.models.http.traffic.client import Client, ClientSettings
 
     client = Client(ClientSettings("http://127.0.0.1:1/v1"))
     now = time.monotonic()

@@ -12,7 +12,7 @@ import pytest
 
 from assay.core.errors import ModelError
 from assay.core.requests import Generation, Loglikelihood
-from assay.models.http.local_tokenizer import LocalTokenizer
+from assay.models.http.servers.local_tokenizer import LocalTokenizer
 from assay.testing.contracts import answers
 from tests.models.http.fault_server import FaultServer, ids_of, total
 

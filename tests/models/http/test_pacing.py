@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from assay.models.http.allowances import Size
-from assay.models.http.pacing import Pacing
+from assay.models.http.spending.usage import Size
+from assay.models.http.traffic.pacing import Pacing
 
 
 def test_the_limit_doubles_until_the_first_rate_limit_and_then_grows_by_one() -> None:

@@ -13,8 +13,8 @@ from assay.models.http.dialects.anthropic import Anthropic
 from assay.models.http.dialects.chat_completions import Chat
 from assay.models.http.dialects.gemini import Gemini
 from assay.models.http.exchange import ChatSettings, Exchange, GenerationCall
-from assay.models.http.refused_parameters import RefusedParameters
-from assay.models.http.replies import Rejection, read_reply
+from assay.models.http.traffic.refused_parameters import RefusedParameters
+from assay.models.http.traffic.replies import Rejection, read_reply
 from assay.testing.contracts import answers
 from tests.models.http.fault_server import FaultServer, Json
 from tests.models.http.faults import answer

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from assay.models.http.replies import Action, Rejection, read_reply, wait_seconds
+from assay.models.http.traffic.replies import Action, Rejection, read_reply, wait_seconds
 
 NOW = 1_000_000_000.0  # 9 September 2001, 01:46:40 GMT
 

@@ -12,7 +12,7 @@ import pytest
 import assay
 from assay.core.errors import ModelError
 from assay.core.requests import Generation
-from assay.models.http.api_key import ApiKey, read_api_key
+from assay.models.http.traffic.api_key import ApiKey, read_api_key
 from assay.testing import toy_generation_task
 from tests.models.http.fault_server import MODEL, FaultServer, Json
 from tests.models.http.faults import always, answer, first

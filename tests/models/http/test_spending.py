@@ -13,10 +13,9 @@ import pytest
 import assay
 from assay.cli.main import main
 from assay.core.errors import ModelError
-from assay.models.http.allowances import Size
-from assay.models.http.prices import Price
-from assay.models.http.spending import Spending
-from assay.models.http.usage import Usage
+from assay.models.http.spending.budget import Spending
+from assay.models.http.spending.prices import Price
+from assay.models.http.spending.usage import Size, Usage
 from assay.testing import toy_generation_task
 from tests.models.http.fault_server import MODEL, FaultServer, Json
 from tests.models.http.faults import answer, cut

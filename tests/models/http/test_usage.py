@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from assay.models.http.allowances import Size
-from assay.models.http.prices import Price, find_price, table
-from assay.models.http.usage import Usage, estimated_size, read_usage
+from assay.models.http.spending.prices import Price, find_price, table
+from assay.models.http.spending.usage import Size, Usage, estimated_size, read_usage
 
 
 @pytest.mark.parametrize(

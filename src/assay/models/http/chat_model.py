@@ -18,7 +18,7 @@ from assay.core.server_report import GENERATION, LOGLIKELIHOODS, ProbedForm, Ser
 from assay.models.http.chat_choices import Question, compared, questions_of
 from assay.models.http.exchange import ChatDialect, Exchange, FirstTokens, GenerationCall
 from assay.models.http.http_model import Answer, HttpModel, plain_prompt
-from assay.models.http.probed_forms import generation_form, letters_form, letters_limit
+from assay.models.http.servers.probed_forms import generation_form, letters_form, letters_limit
 
 _NONE = "a chat endpoint has no log-likelihoods of given texts"
 _ADVICE = (

@@ -24,20 +24,20 @@ from assay.models.http.dialects.kinds import KINDS, OLLAMA, OPENAI, TGI, ServerK
 from assay.models.http.dialects.tgi import Tgi
 from assay.models.http.dialects.vllm import Vllm
 from assay.models.http.exchange import Dialect, Exchange, GenerationCall, TokenScore
-from assay.models.http.find_tokenizer import AnyTokenizer, find_tokenizer, tokenizer_faults
 from assay.models.http.http_arguments import AUTO
 from assay.models.http.http_model import Answer, HttpModel
 from assay.models.http.joint_scoring import JointScoring
-from assay.models.http.local_tokenizer import LocalTokenizer
-from assay.models.http.probed_forms import (
+from assay.models.http.provider import Provider
+from assay.models.http.servers.find_tokenizer import AnyTokenizer, find_tokenizer, tokenizer_faults
+from assay.models.http.servers.local_tokenizer import LocalTokenizer
+from assay.models.http.servers.probed_forms import (
     counted_tokens,
     generation_form,
     largest_difference,
     letters_form,
     likelihood_forms,
 )
-from assay.models.http.provider import Provider
-from assay.models.http.server_probe import TEXT, Probe
+from assay.models.http.servers.server_probe import TEXT, Probe
 from assay.models.loading.hf_arguments import CausalArguments
 from assay.models.loading.tokenizer import token_rules
 from assay.models.tokens.chat import ChatRenderer

@@ -10,16 +10,16 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from assay.models.http.api_key import ApiKey
-from assay.models.http.batch_records import BatchRecords
-from assay.models.http.batches import BatchSender
-from assay.models.http.client import Client, ClientSettings
+from assay.models.http.batches.batch_api import BatchSender
+from assay.models.http.batches.batch_records import BatchRecords
 from assay.models.http.exchange import Exchange
-from assay.models.http.loop_thread import LoopThread
-from assay.models.http.prices import Price
-from assay.models.http.replies import Rejection
-from assay.models.http.spending import Spending
-from assay.models.http.workers import send_all
+from assay.models.http.spending.budget import Spending
+from assay.models.http.spending.prices import Price
+from assay.models.http.traffic.api_key import ApiKey
+from assay.models.http.traffic.client import Client, ClientSettings
+from assay.models.http.traffic.loop_thread import LoopThread
+from assay.models.http.traffic.replies import Rejection
+from assay.models.http.traffic.workers import send_all
 
 
 class Connection:

@@ -16,15 +16,15 @@ from assay.core.identity import Fingerprint
 from assay.core.protocols import ExpectedSpending
 from assay.core.requests import Demonstrated, Generation, Message, Request
 from assay.core.responses import Failure, Output, Text
-from assay.models.http.api_key import read_api_key
-from assay.models.http.batch_records import BatchRecords
-from assay.models.http.client import ClientSettings, require_aiohttp
+from assay.models.http.batches.batch_records import BatchRecords
 from assay.models.http.connection import Connection
 from assay.models.http.exchange import ChatSettings, Exchange, GenerationCall, Thinking
-from assay.models.http.expected_spending import expected_spending, price_of
 from assay.models.http.http_arguments import read_http_arguments
 from assay.models.http.provider import Provider
-from assay.models.http.server_facts import ServerFacts, find_facts, find_named
+from assay.models.http.servers.server_facts import ServerFacts, find_facts, find_named
+from assay.models.http.spending.expected_spending import expected_spending, price_of
+from assay.models.http.traffic.api_key import read_api_key
+from assay.models.http.traffic.client import ClientSettings, require_aiohttp
 from assay.models.tokens.tokenization import without_surrogates
 
 Answer = tuple[int, "Output | Failure"]

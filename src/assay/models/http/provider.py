@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from assay.core.specs import ModelSettings
-from assay.models.http.api_key import BEARER, KeyHeader
 from assay.models.http.exchange import ChatDialect, ChatSettings
+from assay.models.http.traffic.api_key import BEARER, KeyHeader
 
 if TYPE_CHECKING:
     from assay.models.http.http_model import HttpModel

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from assay.core.errors import Fault, ModelError
 from assay.core.responses import Failure, Text
-from assay.models.http.api_key import KeyHeader
 from assay.models.http.dialects.reading import (
     CONSTRAINED_TOKENS,
     Constraint,
@@ -36,6 +35,7 @@ from assay.models.http.exchange import (
     Thinking,
 )
 from assay.models.http.provider import Provider
+from assay.models.http.traffic.api_key import KeyHeader
 
 _OPTIONS = frozenset({"top_p", "top_k"})
 _OPTIONAL = (

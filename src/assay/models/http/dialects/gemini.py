@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from assay.core.responses import Failure, Text
-from assay.models.http.api_key import KeyHeader
 from assay.models.http.dialects.reading import (
     CONSTRAINED_TOKENS,
     Constraint,
@@ -35,6 +34,7 @@ from assay.models.http.exchange import (
     Unreadable,
 )
 from assay.models.http.provider import Provider
+from assay.models.http.traffic.api_key import KeyHeader
 
 _OPTIONS = {"top_p": "topP", "top_k": "topK", "frequency_penalty": "frequencyPenalty"}
 _OPTIONS |= {"presence_penalty": "presencePenalty"}

@@ -17,9 +17,8 @@ from typing import Any
 
 from assay.core.errors import Fault, ModelError
 from assay.core.money import format_dollars
-from assay.models.http.allowances import Size
-from assay.models.http.prices import Price
-from assay.models.http.usage import Usage
+from assay.models.http.spending.prices import Price
+from assay.models.http.spending.usage import Size, Usage
 
 # The server's first answers show how many tokens its prompts have; estimates follow the highest ratio.
 _MOST_RATIO = 4.0

@@ -9,13 +9,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.models.http.allowances import Size
-
 # UTF-8 bytes per token: English texts have more, texts in other scripts about as many.
 BYTES_PER_TOKEN = 3
 _PROMPTS = ("prompt", "messages", "system", "contents", "systemInstruction", "input_ids", "text", "input")
 _NEW = ("max_tokens", "max_completion_tokens", "max_new_tokens", "n_predict", "maxOutputTokens")
 _NESTED = ("generationConfig", "sampling_params", "parameters")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The size of a request: tokens of its prompt, and most new tokens. Both are estimated before it is sent."""
+
+    prompt: int = 0
+    new: int = 0
+
+    def counted(self, of: str) -> int:
+        """What the request takes of a limit."""
+        return {"requests": 1, "tokens": self.prompt + self.new, "input": self.prompt, "output": self.new}[of]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,13 @@ from assay.core.errors import Fault, ModelError
 from assay.core.identity import canonical_json
 from assay.core.responses import Failure
 from assay.core.secrets import redacted_text
-from assay.models.http.allowances import Size
-from assay.models.http.batch_envelopes import ENVELOPES, Envelope, Item, Reply
-from assay.models.http.batch_records import BatchRecord, BatchRecords, last_places
-from assay.models.http.client import SAVED, Client
+from assay.models.http.batches.batch_envelopes import ENVELOPES, Envelope, Item, Reply
+from assay.models.http.batches.batch_records import BatchRecord, BatchRecords, last_places
 from assay.models.http.exchange import Exchange, Unreadable
-from assay.models.http.loop_thread import Outbox
-from assay.models.http.replies import Action, Rejection, read_reply
-from assay.models.http.usage import estimated_size, read_usage
+from assay.models.http.spending.usage import Size, estimated_size, read_usage
+from assay.models.http.traffic.client import SAVED, Client
+from assay.models.http.traffic.loop_thread import Outbox
+from assay.models.http.traffic.replies import Action, Rejection, read_reply
 
 # Seconds between two looks at a batch, in units of the client's backoff: 15 by default.
 _LOOKS = 30

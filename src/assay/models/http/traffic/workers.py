@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from assay.models.http.client import Client
 from assay.models.http.exchange import Exchange
-from assay.models.http.loop_thread import Outbox
+from assay.models.http.traffic.client import Client
+from assay.models.http.traffic.loop_thread import Outbox
 
 # When the run must end, requests in flight have this long to bring answers that may have been paid for.
 GRACE_SECONDS = 30.0

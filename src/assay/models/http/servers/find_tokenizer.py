@@ -12,11 +12,11 @@ from assay.models.download import hub
 from assay.models.http.connection import Connection
 from assay.models.http.dialects.kinds import LLAMACPP
 from assay.models.http.http_arguments import AUTO, LOCAL, NONE, REMOTE, HttpArguments
-from assay.models.http.local_tokenizer import LocalTokenizer
-from assay.models.http.replies import Rejection
-from assay.models.http.server_facts import ServerFacts
-from assay.models.http.server_probe import TEXT
-from assay.models.http.server_tokenizer import ServerTokenizer
+from assay.models.http.servers.local_tokenizer import LocalTokenizer
+from assay.models.http.servers.server_facts import ServerFacts
+from assay.models.http.servers.server_probe import TEXT
+from assay.models.http.servers.server_tokenizer import ServerTokenizer
+from assay.models.http.traffic.replies import Rejection
 
 AnyTokenizer = LocalTokenizer | ServerTokenizer
 

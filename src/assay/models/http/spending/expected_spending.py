@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 from assay.core.protocols import ExpectedSpending
 from assay.core.requests import Generation, Loglikelihood, Prompt, Request, untruncated_prompt
-from assay.models.http.allowances import Size
 from assay.models.http.http_arguments import HttpArguments
-from assay.models.http.prices import Price, find_price
-from assay.models.http.usage import BYTES_PER_TOKEN
+from assay.models.http.spending.prices import Price, find_price
+from assay.models.http.spending.usage import BYTES_PER_TOKEN, Size
 
 
 def price_of(arguments: HttpArguments) -> Price | None:

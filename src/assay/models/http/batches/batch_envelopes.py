@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from assay.models.http.client import Client
-from assay.models.http.replies import Action, Rejection
+from assay.models.http.traffic.client import Client
+from assay.models.http.traffic.replies import Action, Rejection
 
 _BOUNDARY = "assay-batch-7d1f0c"
 _MEGABYTE = 1_000_000

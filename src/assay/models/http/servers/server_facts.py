@@ -11,7 +11,7 @@ from typing import Any
 
 from assay.core.errors import Fault, ModelError
 from assay.models.http.connection import Connection
-from assay.models.http.replies import Rejection
+from assay.models.http.traffic.replies import Rejection
 
 _MOST_LISTED = 10
 _UNUSABLE = ("unreachable", "unauthorized", "tls", "address", "redirect", "timeout", "disconnected")

@@ -15,7 +15,8 @@ import time
 from collections import deque
 from collections.abc import Mapping
 
-from assay.models.http.allowances import LONGEST_WAIT, Allowances, Size
+from assay.models.http.spending.usage import Size
+from assay.models.http.traffic.allowances import LONGEST_WAIT, Allowances
 
 _START = 8
 _CUT = 0.5

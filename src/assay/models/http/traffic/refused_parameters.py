@@ -14,7 +14,7 @@ from typing import Any
 from assay.core.responses import Failure, Text
 from assay.core.secrets import redacted_text
 from assay.models.http.exchange import Exchange, OptionalField
-from assay.models.http.replies import Rejection
+from assay.models.http.traffic.replies import Rejection
 
 # "unsupported_parameter", "is not supported with this model", "is deprecated for this model", "Extra inputs are not
 # permitted", "Unknown name", "only the default (1) value is supported", "may only be set to 1", "cannot be set".

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from assay.models.http.spending.usage import Size
+
 LONGEST_WAIT = 60.0
 # Resets are within a day; a larger number is a time: seconds or milliseconds since the epoch.
 _LONGEST_RESET = 86_400.0
@@ -37,18 +39,6 @@ _NAMES = tuple(
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|us|µs|ns|h|m|s))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|h|m|s)")
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """The size of a request: tokens of its prompt, and most new tokens. Both are estimated before it is sent."""
-
-    prompt: int = 0
-    new: int = 0
-
-    def counted(self, of: str) -> int:
-        """What the request takes of a limit."""
-        return {"requests": 1, "tokens": self.prompt + self.new, "input": self.prompt, "output": self.new}[of]
 
 
 @dataclass(slots=True)

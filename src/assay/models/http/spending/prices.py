@@ -15,8 +15,7 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 
-from assay.models.http.allowances import Size
-from assay.models.http.usage import Usage
+from assay.models.http.spending.usage import Size, Usage
 
 _PROVIDERS = {
     "api.openai.com": "openai",
@@ -71,7 +70,7 @@ class Price:
 @cache
 def table() -> Mapping[str, Any]:
     """The table of prices: its source, its date, and provider → model → prices."""
-    text = files("assay.models.http").joinpath("prices.json").read_text(encoding="utf-8")
+    text = files("assay.models.http.spending").joinpath("prices.json").read_text(encoding="utf-8")
     data: Mapping[str, Any] = json.loads(text)
     return data
 

@@ -25,14 +25,13 @@ from typing import TYPE_CHECKING, Any
 from assay.core.errors import Fault, ModelError, missing_extra, plain_reason
 from assay.core.responses import Failure
 from assay.core.secrets import redacted_text
-from assay.models.http.allowances import Size
-from assay.models.http.api_key import ApiKey
 from assay.models.http.exchange import Exchange, Unreadable, Value
-from assay.models.http.pacing import Pacing
-from assay.models.http.refused_parameters import RefusedParameters
-from assay.models.http.replies import Action, Rejection, read_reply
-from assay.models.http.spending import Spending
-from assay.models.http.usage import Usage, estimated_size, read_usage
+from assay.models.http.spending.budget import Spending
+from assay.models.http.spending.usage import Size, Usage, estimated_size, read_usage
+from assay.models.http.traffic.api_key import ApiKey
+from assay.models.http.traffic.pacing import Pacing
+from assay.models.http.traffic.refused_parameters import RefusedParameters
+from assay.models.http.traffic.replies import Action, Rejection, read_reply
 
 if TYPE_CHECKING:
     import aiohttp

@@ -17,7 +17,7 @@ from assay.core.server_report import GENERATION, LETTERS, LOGLIKELIHOODS, Probed
 from assay.models.http.chat_choices import fault_of
 from assay.models.http.connection import Connection
 from assay.models.http.exchange import ChatDialect, Dialect, Exchange, GenerationCall, TokenScore, Writer
-from assay.models.http.server_probe import TEXT, Probe
+from assay.models.http.servers.server_probe import TEXT, Probe
 
 _RETRIES = 2
 # First tokens that are asked for: OpenAI's most, and what some servers allow at most.

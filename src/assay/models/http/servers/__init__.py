@@ -1,0 +1,1 @@
+"""What a server is and can do: its limits, its tokenizer, and the probe of its log-likelihoods."""
