@@ -220,11 +220,14 @@ class RunSpec:
     subsampling: SubsamplingOptions = field(default_factory=SubsamplingOptions)
 
     def to_json(self) -> dict[str, Any]:
-        """The spec as JSON data; a folder of datasets is in it only if the run has one."""
+        """The spec as JSON data; a folder of datasets and budgets are in it only if the run has them."""
         data = asdict(self)
         data["sparing"] = data.pop("subsampling")  # the key of records since their first version
         if self.options.data is None:
             del data["options"]["data"]
+        for name in ("budget", "token_budget"):
+            if data["settings"][name] is None:
+                del data["settings"][name]
         return data
 
     @classmethod

@@ -284,8 +284,8 @@ def _chunks(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 class ResponseWriter:
     """Commits responses from its own thread while the model continues.
 
-    Responses that arrive during one commit, or within a twentieth of a second, go into the next, so a slow model's
-    answers are committed one by one, and a fast model's thousands at a time; `flush` does not wait for more. Use as
+    Responses that arrive within a twentieth of a second after a commit go into the next, so a slow model's answers are
+    committed at once, one by one, and a fast model's thousands at a time; `flush` does not wait for more. Use as
     a context manager; leaving it waits for the last commit. An error of the thread is raised by the next `put` or
     `flush`, or on leaving.
     """
@@ -298,6 +298,7 @@ class ResponseWriter:
         self._error: Exception | None = None
         self._submitted = 0
         self._committed = 0
+        self._earliest = 0.0  # when the next commit may begin
         self._thread = threading.Thread(target=self._work, name="assay-store-writer", daemon=True)
 
     def put(self, responses: Sequence[Response]) -> None:
@@ -352,6 +353,7 @@ class ResponseWriter:
                 except Exception as error:  # passed to the main thread, which raises it
                     self._error = error
             self._committed += len(batch)
+            self._earliest = time.monotonic() + _SECONDS_TO_GATHER
             if isinstance(mark, threading.Event):
                 self._flush_requested.clear()
                 mark.set()
@@ -363,7 +365,7 @@ class ResponseWriter:
         """
         item = self._queue.get()
         if item is not None and not isinstance(item, threading.Event):
-            self._flush_requested.wait(_SECONDS_TO_GATHER)
+            self._flush_requested.wait(max(0.0, self._earliest - time.monotonic()))
         while item is not None and not isinstance(item, threading.Event):
             batch.extend(item)
             if len(batch) >= _ROWS_PER_COMMIT or self._queue.empty():
