@@ -17,11 +17,13 @@ class ProbedForm:
         purpose: what it is for: `log-likelihoods`, `generation` or `letters of multiple choice`.
         name: the form in a few words.
         reasons: why it is refused; empty if it works.
+        remark: what to know of a form that works.
     """
 
     purpose: str
     name: str
     reasons: tuple[str, ...] = ()
+    remark: str = ""
 
     @property
     def works(self) -> bool:

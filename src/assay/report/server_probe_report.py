@@ -35,7 +35,7 @@ def _lines(report: ServerReport, width: int) -> Iterator[str]:
         for form in report.forms:
             if form.purpose == purpose:
                 yield from _wrapped("yes  " if form.works else "no   ", form.name, width)
-                for reason in form.reasons:
+                for reason in (*form.reasons, *filter(None, [form.remark])):
                     yield from _wrapped(" " * _INDENT + "- ", reason, width)
     for line in report.advice:
         yield ""

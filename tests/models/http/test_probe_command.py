@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -53,6 +54,21 @@ def test_the_report_fits_80_columns_and_gives_the_reasons(capsys: Any, monkeypat
     assert "no /v1/completions with echo and logprobs" in words and "echo is ignored" in words
     assert "yes texts after a text" in words and "what works: vLLM" in words
     assert {form["works"] for form in found["forms"]} == {True, False}
+
+
+def test_greedy_texts_that_differ_are_reported(capsys: Any) -> None:
+    asked = itertools.count()
+
+    def another_word_each_time(body: Any, reply: Any) -> Any:
+        if reply["choices"][0].get("text"):
+            reply["choices"][0]["text"] += f" {next(asked)}"
+        return reply
+
+    with FaultServer(spoil=another_word_each_time) as server:
+        text = ",".join(f"{name}={value}" for name, value in arguments(server).items())
+        main(["probe", "--model", "openai", "--model_args", text])
+    words = " ".join(capsys.readouterr().out.split())
+    assert "yes texts after a text - the same greedy request got 3 different texts when asked 3 times" in words
 
 
 def test_a_missing_endpoint_ends_no_other_form() -> None:

@@ -7,6 +7,7 @@ is tried on a connection of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from assay.models.http.exchange import ChatDialect, Dialect, Exchange, Generatio
 from assay.models.http.servers.server_probe import TEXT, Probe
 
 _RETRIES = 2
+_GREEDY_REPEATS = 3
 # First tokens that are asked for: OpenAI's most, and what some servers allow at most.
 LISTED_TOKENS = (20, 5)
 # Room for a few words after the reasoning of models that reason.
@@ -53,17 +55,23 @@ def letters_form(connection: Connection, dialect: ChatDialect) -> ProbedForm:
 
 
 def generation_form(connection: Connection, name: str, writer: Writer, is_chat: bool) -> ProbedForm:
-    """Whether texts are generated."""
-    sent = (Message("user", _QUESTION),) if is_chat else TEXT
+    """Whether texts are generated, and whether the same greedy request gets the same text."""
+    call = GenerationCall((Message("user", _QUESTION),) if is_chat else TEXT, Generation(TEXT), _TOKENS)
+    texts: list[str] = []
 
     def attempt() -> list[str]:
-        exchange = writer.generate(GenerationCall(sent, Generation(TEXT), _TOKENS))
-        found = _asked(connection, exchange)
-        # A model that thinks for so long does answer, given more tokens.
-        is_unable = isinstance(found, Failure) and found.kind != "truncated_thinking"
-        return [found.message] if is_unable else []
+        for _ in range(_GREEDY_REPEATS):
+            found = _asked(connection, writer.generate(call))
+            # A model that thinks for so long does answer, given more tokens.
+            if isinstance(found, Failure):
+                return [] if found.kind == "truncated_thinking" else [found.message]
+            texts.append(found.text)
+        return []
 
-    return _tried(connection, GENERATION, name, attempt)
+    form = _tried(connection, GENERATION, name, attempt)
+    different = len(set(texts))
+    said = f"the same greedy request got {different} different texts when asked {len(texts)} times"
+    return replace(form, remark=said) if form.works and different > 1 else form
 
 
 def likelihood_forms(
