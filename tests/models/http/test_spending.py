@@ -34,7 +34,8 @@ def counting(prompt: int, new: int) -> Callable[[Json, Json], Json]:
 def test_a_request_waits_while_those_in_flight_stand_between_it_and_the_budget() -> None:
     async def run() -> list[Any]:
         spending, order = Spending(), []
-        spending.limit(None, 30, "m")
+        spending.limit(None, 36, "m")
+        spending.settle(spending.take(Size(5, 10)), Usage(5, 1), True)
         first, second = await spending.reserve(Size(5, 10)), await spending.reserve(Size(5, 10))
         assert isinstance(first, Size) and isinstance(second, Size)
 
@@ -46,12 +47,31 @@ def test_a_request_waits_while_those_in_flight_stand_between_it_and_the_budget()
         order.append("waits")
         spending.settle(first, Usage(5, 1), True)
         await asyncio.sleep(0.01)
-        order.append("waits still")  # 6 spent, 15 in flight, 15 wanted
+        order.append("waits still")  # 12 spent, 15 in flight, 15 wanted
         spending.settle(second, Usage(5, 1), True)
         await task
         return order
 
     assert asyncio.run(run()) == ["waits", "waits still", Size(5, 10)]
+
+
+def test_the_first_request_under_a_budget_shows_what_the_others_take() -> None:
+    async def one(spending: Spending, sent: list[Size]) -> None:
+        size = await spending.reserve(Size(10, 5))
+        if isinstance(size, Size):
+            sent.append(size)
+            await asyncio.sleep(0.001)
+            spending.settle(size, Usage(30, 5), True)  # a chat template adds 20 tokens
+
+    async def run() -> tuple[Spending, list[Size]]:
+        spending, sent = Spending(), list[Size]()
+        spending.limit(None, 200, "m")
+        await asyncio.gather(*(one(spending, sent) for _ in range(20)))
+        return spending, sent
+
+    spending, sent = asyncio.run(run())
+    assert sent == [Size(10, 5), *[Size(30, 5)] * 4]
+    assert spending.counted == Usage(150, 25) and spending.refused == 15
 
 
 def test_the_upper_bound_counts_where_the_server_does_not() -> None:

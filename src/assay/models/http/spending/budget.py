@@ -21,7 +21,7 @@ from assay.models.http.spending.prices import Price
 from assay.models.http.spending.usage import Size, Usage
 
 # The server's first answers show how many tokens its prompts have; estimates follow the highest ratio.
-_MOST_RATIO = 4.0
+_MOST_RATIO = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class Spending:
         self._dollars = self._reserved_dollars = 0.0
         self._tokens = self._reserved_tokens = 0
         self._ratio = 1.0
+        self._is_measured = False
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @property
@@ -76,16 +77,23 @@ class Spending:
         )
 
     async def reserve(self, size: Size) -> Size | str:
-        """Leave to send a request, as the size to settle later; why it must not be sent otherwise."""
-        size = self._scaled(size)
-        while self.budget and (over := self._excess(size)):
+        """Leave to send a request, as the size to settle later; why it must not be sent otherwise.
+
+        Under a budget the first request is sent alone: its count shows how far the estimates are off, such as by what a
+        chat template adds.
+        """
+        scaled = self._scaled(size)
+        while self.budget and ((over := self._excess(scaled)) or not self._is_measured):
             if not self._reserved_tokens:
+                if not over:
+                    break
                 self.refused += 1
                 return over
             future = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
             await future
-        return self.take(size)
+            scaled = self._scaled(size)
+        return self.take(scaled)
 
     def reserve_now(self, size: Size) -> Size | str:
         """As `reserve`, but a request that others stand before is refused: those of a batch are sent together."""
@@ -109,6 +117,7 @@ class Spending:
             may_be_billed: whether a request without a count may cost something.
         """
         self._reserve(size, -1)
+        self._is_measured = self._is_measured or usage is not None or may_be_billed
         if usage is not None:
             self.counted += usage
             self._tokens += usage.prompt + usage.new
