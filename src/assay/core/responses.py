@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, Union
 from assay.core.errors import AssayError
 from assay.core.secrets import redacted_text
 
+# A note: a log-likelihood whose `is_greedy` says nothing.
+GREEDY_UNKNOWN = "greedy_unknown"
 # Notes that a model attaches to an output, or a task to a built document. They are counted over a run and reported;
 # unknown notes are reported by name.
 NOTE_TEXTS = {
@@ -36,8 +38,8 @@ NOTE_TEXTS = {
     "stop_ignored": "the server wrote on after a stop string: answers were cut there afterwards",
     "limit_ignored": "the server wrote more tokens than it was allowed to",
     "prefill_repeated": "the server repeated the beginning of the answer that it was given; it was removed",
-    "greedy_unknown": "the server does not say whether answers are the most likely ones: exact greedy matches count as"
-    " wrong",
+    GREEDY_UNKNOWN: "the server does not say whether answers are the most likely ones, so exact greedy matches have no"
+    " score",
     "by_top_logprobs": "choices were compared by the log-probability of their letter as the first token of a chat"
     " answer (choices=top_logprobs), not as a continuation of the prompt",
     "outside_top_k": "choices were not among the most likely tokens that the server lists; their log-probability is an"

@@ -16,7 +16,7 @@ from assay.core.errors import Fault, ModelError
 from assay.core.identity import Fingerprint, digest
 from assay.core.protocols import Capabilities
 from assay.core.requests import REQUEST_KINDS, Generation, Message, Prompt, Request
-from assay.core.responses import Failure, Logprob, Text
+from assay.core.responses import GREEDY_UNKNOWN, Failure, Logprob, Text
 from assay.core.server_report import GENERATION, LOGLIKELIHOODS, ProbedForm, ServerReport
 from assay.models.http.dialects.chat_completions import Chat
 from assay.models.http.dialects.completions import Completions
@@ -426,5 +426,5 @@ def _logprob(text: EncodedText, found: list[TokenScore] | Failure) -> Logprob | 
         is_greedy=all(score.is_greedy is True for score in found),
         prompt_tokens=text.context_length,
         truncated=text.truncated,
-        notes=text.notes if None not in {score.is_greedy for score in found} else (*text.notes, "greedy_unknown"),
+        notes=text.notes if None not in {score.is_greedy for score in found} else (*text.notes, GREEDY_UNKNOWN),
     )

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from assay.core.requests import Instance, Request
-from assay.core.responses import Logprob
+from assay.core.responses import GREEDY_UNKNOWN, Logprob
 from assay.core.specs import NULL_PROMPTS
 
 _NOTHING: Mapping[str, Sequence[Logprob]] = MappingProxyType({})
@@ -198,13 +198,19 @@ def accuracy_by(scores: Scores, view: ChoiceView, options: Mapping[str, Any]) ->
 
 
 def exact_match(view: ChoiceView, options: Mapping[str, Any]) -> float:
-    """Whether greedy decoding would produce the right choice."""
+    """Whether greedy decoding would produce the right choice; NaN if the model does not say."""
+    if not _knows_greedy(view):
+        return math.nan
     return float(any(view.logprobs[gold].is_greedy for gold in view.golds if 0 <= gold < len(view.logprobs)))
 
 
 def greedy_choice(view: ChoiceView, options: Mapping[str, Any]) -> float:
-    """Whether greedy decoding would produce one of the choices, right or wrong."""
-    return float(any(logprob.is_greedy for logprob in view.logprobs))
+    """Whether greedy decoding would produce one of the choices, right or wrong; NaN if the model does not say."""
+    return float(any(logprob.is_greedy for logprob in view.logprobs)) if _knows_greedy(view) else math.nan
+
+
+def _knows_greedy(view: ChoiceView) -> bool:
+    return not any(GREEDY_UNKNOWN in logprob.notes for logprob in view.logprobs)
 
 
 def mass(view: ChoiceView, options: Mapping[str, Any]) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 from assay.core.documents import Document
 from assay.core.requests import Instance
-from assay.core.responses import Logprob
+from assay.core.responses import GREEDY_UNKNOWN, Logprob
 from assay.scoring.scorers.row_values import row_value
 from assay.stats.means import perplexity_of
 
@@ -36,8 +36,8 @@ def log_probability(view: LikelihoodView, options: Mapping[str, Any]) -> float:
 
 
 def greedy(view: LikelihoodView, options: Mapping[str, Any]) -> float:
-    """Whether greedy decoding would produce exactly this text."""
-    return float(view.logprob.is_greedy)
+    """Whether greedy decoding would produce exactly this text; NaN if the model does not say."""
+    return math.nan if GREEDY_UNKNOWN in view.logprob.notes else float(view.logprob.is_greedy)
 
 
 def per_word(view: LikelihoodView, options: Mapping[str, Any], document: Document | None = None) -> tuple[float, int]:
